@@ -1,0 +1,537 @@
+//! One worker's life as a state machine: `step(event, now) → commands`, per batch, never per record.
+//!
+//! ```text
+//!                Assigned            Resolved (all of the event)
+//!   (not ours) ───────────► Waiting ⇄ Asked ───────────► Active { committed ≤ position }
+//!        ▲                     ▲                            │ Handed: position moves, open batch grows
+//!        │ GiveBack            └── Reinitialise ────────────┤ Committed: committed moves
+//!        └─── Revoked (after its batches are resolved) ◄────┤ Aborted: position = committed, seek
+//!             Lost (at once, nothing more is sent)          ┘
+//!
+//!   open batch ──close──► in flight ──┬─ Committed ─► merged, counted
+//!                                     ├─ Aborted ───► both batches dropped, rewound
+//!                                     └─ Replace ───► in doubt ─ new producer, owner records ─► merged | dropped
+//! ```
+//!
+//! Invariants decided here: EO-2 (who may commit), EO-3 and EO-4 (intervals join on and never go back), EO-5 (nothing is
+//! sent while a batch is in doubt), EO-7 (records are handed over in offset order).
+
+mod assignment;
+mod outcome;
+#[cfg(test)]
+mod tests;
+
+use crate::batch::{Batch, BatchId};
+use crate::fate::FateCounts;
+use crate::identity::{Incarnation, OwnerRecord, TransactionalId};
+use crate::invariant::Invariant;
+use crate::place::{Millis, SourcePartition};
+use crate::stop::StopReason;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use transom_sdk::Offset;
+
+/// The worker's limits; `service` checks their order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// A batch with records closes this long after its first one.
+    pub commit_interval_ms: u64,
+    /// A batch that only steps over control records closes this long after it was opened.
+    pub quiet_interval_ms: u64,
+    /// A batch closes when it holds this many records.
+    pub records_max: u64,
+    /// A batch closes when input and output together hold this many bytes.
+    pub bytes_max: u64,
+    /// How long a revoke may wait for batches that hold the partition.
+    pub revoke_budget_ms: u64,
+    /// How long a drain may take.
+    pub drain_budget_ms: u64,
+}
+
+/// More fences than this within [`FENCE_WINDOW_MS`] mean that somebody else lives under our id: stop, do not fight.
+const FENCES_MAX: usize = 3;
+const FENCE_WINDOW_MS: u64 = 60_000;
+/// First and longest pause after aborted batches in a row, doubled each time, so that a broken cluster is not hammered.
+const ABORT_PAUSE_MS_MIN: u64 = 50;
+const ABORT_PAUSE_MS_MAX: u64 = 5_000;
+/// Pause before a partition whose offset is not yet stable is asked for again.
+const RESOLVE_PAUSE_MS: u64 = 20;
+
+/// Records of one partition that were handed to the open batch.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Handed {
+    /// Which partition.
+    pub partition: SourcePartition,
+    /// Offset of the first record; `None` when only control records were stepped over.
+    pub first: Option<Offset>,
+    /// Position after the last record.
+    pub next: Offset,
+    /// How many records.
+    pub records: u64,
+    /// Their fates; the total is `records`.
+    pub fates: FateCounts,
+    /// Input and output bytes.
+    pub bytes: u64,
+}
+
+/// What a partition's committed offset looked like.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum OwnerSeen {
+    /// A stable offset, with the owner record if it is one of ours.
+    At(Offset, Option<OwnerRecord>),
+    /// A transaction that holds an offset for it is still open.
+    Pending,
+    /// The group has none, and must have had one.
+    Missing,
+    /// The coordinator did not answer; ask again.
+    Unanswered,
+}
+
+/// The answer to one partition of [`Command::Resolve`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Resolved {
+    /// Which partition.
+    pub partition: SourcePartition,
+    /// The assignment it was asked for; an older one is stale and ignored.
+    pub assignment: u64,
+    /// What was seen.
+    pub seen: OwnerSeen,
+}
+
+/// How a transaction ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// Outputs and offsets are visible together.
+    Committed,
+    /// Neither is, for sure.
+    Aborted {
+        /// The cause, for people.
+        why: String,
+    },
+    /// The producer must be replaced, and only then can be told which of the two it was (EO-5).
+    Replace {
+        /// The cause, for people.
+        why: String,
+        /// Whether a newer producer holds our id.
+        fenced: bool,
+    },
+    /// Neither is; the worker cannot go on.
+    Stop(StopReason),
+}
+
+/// Why a batch was closed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CloseReason {
+    /// The commit interval is over.
+    Interval,
+    /// The record or byte cap is reached.
+    Cap,
+    /// A partition it holds is being revoked.
+    Revoke,
+    /// The worker drains.
+    Drain,
+}
+
+/// What happened.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Event {
+    /// The producer is initialised: whatever this id left open before is decided.
+    ProducerReady,
+    /// The group gave us these partitions.
+    Assigned(Vec<SourcePartition>),
+    /// The group asks for these back; they are ours until we agree.
+    Revoked(Vec<SourcePartition>),
+    /// These are somebody else's already.
+    Lost(Vec<SourcePartition>),
+    /// Answers to [`Command::Resolve`].
+    Resolved(Vec<Resolved>),
+    /// Records were processed into the open batch.
+    Handed(Handed),
+    /// Time passed.
+    Tick,
+    /// The transaction of this batch ended.
+    Ended(BatchId, Outcome),
+    /// Commit what is open, give everything back, then stop for this reason.
+    Finish(StopReason),
+    /// Drop what is open, then stop for this reason.
+    Halt(StopReason),
+}
+
+/// What is to be done, in this order.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Command {
+    /// Make the producer (again) and initialise it.
+    Reinitialise,
+    /// Read the committed offsets and owner records of these partitions, each for its assignment.
+    Resolve(Vec<(SourcePartition, u64)>),
+    /// Accept an assignment: fetch from these positions.
+    Assign(Vec<(SourcePartition, Offset)>),
+    /// Fetch from these positions instead.
+    Seek(Vec<(SourcePartition, Offset)>),
+    /// Capture the group metadata now, then send this batch.
+    Transact(Batch, CloseReason),
+    /// Forget the open batch's outputs.
+    DiscardOpen,
+    /// The batch is committed: count its fates.
+    Account(Batch),
+    /// The batch's outcome will never be known here, and its partitions are not ours any more.
+    WriteOff(Batch),
+    /// Agree to a revoke, or acknowledge a loss.
+    GiveBack(Vec<SourcePartition>),
+    /// Leave the group (a static member stays) and stop.
+    Stop(StopReason),
+}
+
+/// What the worker is doing, for status and health.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum State {
+    /// The producer is being initialised, for the first time or again.
+    Initialising,
+    /// No partition is assigned.
+    WaitingForPartitions,
+    /// Committed offsets are being read.
+    ResolvingOffsets,
+    /// Records flow.
+    Running,
+    /// Aborts in a row: pausing.
+    BackingOff,
+    /// A batch's outcome is unknown; nothing is sent until it is known.
+    InDoubt,
+    /// Finishing.
+    Draining,
+    /// Done.
+    Stopped,
+}
+
+impl State {
+    /// Returns the word used in `/status` and metrics.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Initialising => "initialising",
+            Self::WaitingForPartitions => "waiting_for_partitions",
+            Self::ResolvingOffsets => "resolving_offsets",
+            Self::Running => "running",
+            Self::BackingOff => "backing_off",
+            Self::InDoubt => "in_doubt",
+            Self::Draining => "draining",
+            Self::Stopped => "stopped",
+        }
+    }
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Task {
+    /// Its offset is to be asked for, not before this time.
+    Waiting { from: Millis },
+    /// Its offset is being asked for.
+    Asked,
+    /// Its offset is known; it waits for the others of its assignment.
+    Known { at: Offset },
+    /// Invariant: `committed ≤ position`; records before `committed` are visible downstream, those before `position` handed over.
+    Active { committed: Offset, position: Offset },
+}
+
+#[derive(Debug)]
+struct Assigned {
+    assignment: u64,
+    task: Task,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Producer {
+    Initialising,
+    Ready,
+}
+
+#[derive(Debug)]
+enum Phase {
+    Running,
+    /// Finish by the deadline, then stop for the reason.
+    Draining {
+        by: Millis,
+        reason: StopReason,
+    },
+    Stopped,
+}
+
+#[derive(Debug)]
+struct Revoking {
+    partitions: BTreeSet<SourcePartition>,
+    by: Millis,
+}
+
+/// A batch whose outcome is unknown (EO-5).
+#[derive(Debug)]
+struct InDoubt {
+    batch: Batch,
+    /// Its partitions that were ours all the time since; only their owner records can tell. Invariant: not empty.
+    witnesses: BTreeSet<SourcePartition>,
+}
+
+/// The state machine of one worker.
+#[derive(Debug)]
+pub struct Worker {
+    limits: Limits,
+    transactional_id: TransactionalId,
+    incarnation: Incarnation,
+    phase: Phase,
+    producer: Producer,
+    tasks: BTreeMap<SourcePartition, Assigned>,
+    /// Partitions of an assignment that is not accepted yet. Invariant: each has a task.
+    assigning: Option<BTreeSet<SourcePartition>>,
+    revoking: Option<Revoking>,
+    open: Option<Batch>,
+    in_flight: Option<Batch>,
+    in_doubt: Option<InDoubt>,
+    next_batch: u64,
+    next_assignment: u64,
+    fences: VecDeque<Millis>,
+    aborts_in_a_row: u32,
+    hold_until: Millis,
+}
+
+impl Worker {
+    /// Returns a worker that owns nothing, and its first command: initialise the producer.
+    pub fn new(limits: Limits, transactional_id: TransactionalId, incarnation: Incarnation) -> (Self, Command) {
+        let worker = Self {
+            limits,
+            transactional_id,
+            incarnation,
+            phase: Phase::Running,
+            producer: Producer::Initialising,
+            tasks: BTreeMap::new(),
+            assigning: None,
+            revoking: None,
+            open: None,
+            in_flight: None,
+            in_doubt: None,
+            next_batch: 1,
+            next_assignment: 1,
+            fences: VecDeque::new(),
+            aborts_in_a_row: 0,
+            hold_until: Millis(0),
+        };
+        (worker, Command::Reinitialise)
+    }
+
+    /// Takes one event and appends what follows from it to `commands`.
+    ///
+    /// # Panics
+    /// When an invariant is broken; the message starts with its id.
+    pub fn step(&mut self, event: Event, now: Millis, commands: &mut Vec<Command>) {
+        if matches!(self.phase, Phase::Stopped) {
+            return;
+        }
+        match event {
+            Event::ProducerReady => self.producer = Producer::Ready,
+            Event::Assigned(partitions) => self.assigned(partitions, now),
+            Event::Revoked(partitions) => {
+                let by = now.plus(self.limits.revoke_budget_ms);
+                self.revoking = Some(Revoking { partitions: partitions.into_iter().collect(), by });
+            }
+            Event::Lost(partitions) => self.lost(partitions, commands),
+            Event::Resolved(answers) => self.resolved(answers, now, commands),
+            Event::Handed(handed) => self.handed(handed, now),
+            Event::Tick => {}
+            Event::Ended(id, outcome) => self.ended(id, outcome, now, commands),
+            Event::Finish(reason) => self.finish(reason, now),
+            Event::Halt(reason) => {
+                self.discard_open(commands);
+                self.finish(reason, now);
+            }
+        }
+        self.advance(now, commands);
+    }
+
+    /// Returns whether records may be handed over now.
+    pub fn wants_records(&self, now: Millis) -> bool {
+        matches!(self.phase, Phase::Running)
+            && self.producer == Producer::Ready
+            && self.in_doubt.is_none()
+            && self.revoking.is_none()
+            && now >= self.hold_until
+            && !self.open_is_full()
+    }
+
+    /// Returns the next offset to hand over, if the partition is ours and its offset is known.
+    pub fn position(&self, partition: SourcePartition) -> Option<Offset> {
+        match self.tasks.get(&partition)?.task {
+            Task::Active { position, .. } => Some(position),
+            Task::Waiting { .. } | Task::Asked | Task::Known { .. } => None,
+        }
+    }
+
+    /// Returns the assigned partitions with committed offset and position, where known.
+    pub fn partitions(&self) -> impl Iterator<Item = (SourcePartition, Option<(Offset, Offset)>)> + '_ {
+        self.tasks.iter().map(|(&partition, assigned)| match assigned.task {
+            Task::Active { committed, position } => (partition, Some((committed, position))),
+            Task::Waiting { .. } | Task::Asked | Task::Known { .. } => (partition, None),
+        })
+    }
+
+    /// Returns the number the open batch has or would have.
+    pub fn open_batch(&self) -> BatchId {
+        self.open.as_ref().map_or(BatchId(self.next_batch), |batch| batch.id)
+    }
+
+    /// Returns whether a transaction is on its way.
+    pub const fn is_in_flight(&self) -> bool {
+        self.in_flight.is_some()
+    }
+
+    /// Returns what the worker is doing.
+    pub fn state(&self, now: Millis) -> State {
+        match self.phase {
+            Phase::Stopped => State::Stopped,
+            Phase::Draining { .. } => State::Draining,
+            Phase::Running if self.in_doubt.is_some() => State::InDoubt,
+            Phase::Running if self.producer == Producer::Initialising => State::Initialising,
+            Phase::Running if now < self.hold_until => State::BackingOff,
+            Phase::Running if self.tasks.is_empty() => State::WaitingForPartitions,
+            Phase::Running if self.tasks.values().any(|assigned| matches!(assigned.task, Task::Active { .. })) => State::Running,
+            Phase::Running => State::ResolvingOffsets,
+        }
+    }
+
+    /// Returns when [`Event::Tick`] is due at the latest, if nothing else happens before.
+    pub fn due(&self, now: Millis) -> Option<Millis> {
+        let close = self.open.as_ref().filter(|_| self.may_send()).map(|open| self.closes_at(open));
+        let asks = self.producer == Producer::Ready && matches!(self.phase, Phase::Running);
+        let resolve = self.tasks.values().filter_map(|assigned| match assigned.task {
+            Task::Waiting { from } if asks => Some(from),
+            Task::Waiting { .. } | Task::Asked | Task::Known { .. } | Task::Active { .. } => None,
+        });
+        let drain = match &self.phase {
+            Phase::Draining { by, .. } => Some(*by),
+            Phase::Running | Phase::Stopped => None,
+        };
+        let hold = Some(self.hold_until).filter(|until| *until > now);
+        let revoke = self.revoking.as_ref().map(|revoking| revoking.by);
+        resolve.chain(close).chain(drain).chain(hold).chain(revoke).min()
+    }
+
+    fn handed(&mut self, handed: Handed, now: Millis) {
+        let partition = handed.partition;
+        let Some(Assigned { task: Task::Active { position, .. }, .. }) = self.tasks.get_mut(&partition) else {
+            panic!("{} is broken: records of {partition} were handed over, which is not ours", Invariant::OneOwner);
+        };
+        let start = *position;
+        if let Some(first) = handed.first {
+            Invariant::Order.assert(first >= start && handed.next > first, || format!("{partition}: {first}..{} after {start}", handed.next));
+        }
+        Invariant::NoGap.assert(handed.fates.total() == handed.records, || format!("{partition}: {} records, {:?}", handed.records, handed.fates));
+        *position = handed.next;
+        if self.open.is_none() {
+            self.open = Some(Batch::new(BatchId(self.next_batch), now));
+            self.next_batch += 1;
+        }
+        if let Some(open) = &mut self.open {
+            if open.records == 0 && handed.records > 0 {
+                open.opened_at = now;
+            }
+            open.progress.extend(partition, start, handed.next);
+            open.records += handed.records;
+            open.fates.merge(&handed.fates);
+            open.bytes += handed.bytes;
+        }
+    }
+
+    fn finish(&mut self, reason: StopReason, now: Millis) {
+        match &mut self.phase {
+            Phase::Running => self.phase = Phase::Draining { by: now.plus(self.limits.drain_budget_ms), reason },
+            // The first real trouble is the reason to give; a drain that was asked for yields to it.
+            Phase::Draining { reason: earlier, .. } if *earlier == StopReason::Drained => *earlier = reason,
+            Phase::Draining { .. } | Phase::Stopped => {}
+        }
+    }
+
+    /// Everything that may follow without a further event.
+    fn advance(&mut self, now: Millis, commands: &mut Vec<Command>) {
+        self.advance_revoke(now, commands);
+        if let Some(reason) = self.close_reason(now) {
+            self.close(reason, commands);
+        }
+        self.ask_for_offsets(now, commands);
+        self.accept_assignment(commands);
+        self.advance_drain(now, commands);
+    }
+
+    fn open_is_full(&self) -> bool {
+        self.open.as_ref().is_some_and(|open| open.records >= self.limits.records_max || open.bytes >= self.limits.bytes_max)
+    }
+
+    const fn closes_at(&self, open: &Batch) -> Millis {
+        let wait = if open.records == 0 { self.limits.quiet_interval_ms } else { self.limits.commit_interval_ms };
+        open.opened_at.plus(wait)
+    }
+
+    fn close_reason(&self, now: Millis) -> Option<CloseReason> {
+        let open = self.open.as_ref()?;
+        if !self.may_send() {
+            return None;
+        }
+        if let Phase::Draining { .. } = self.phase {
+            return Some(CloseReason::Drain);
+        }
+        if self.open_is_full() {
+            return Some(CloseReason::Cap);
+        }
+        (now >= self.closes_at(open)).then_some(CloseReason::Interval)
+    }
+
+    /// EO-5: one transaction at a time, none while an outcome is unknown or the producer is being replaced.
+    fn may_send(&self) -> bool {
+        self.in_flight.is_none() && self.in_doubt.is_none() && self.producer == Producer::Ready
+    }
+
+    fn close(&mut self, reason: CloseReason, commands: &mut Vec<Command>) {
+        let Some(batch) = self.open.take() else { return };
+        Invariant::OneOwner.assert(!batch.progress.is_empty(), || "a transaction without offsets would commit unfenced".to_owned());
+        Invariant::NoGap.assert(batch.fates.total() == batch.records, || format!("{} records, {:?}", batch.records, batch.fates));
+        for (partition, interval) in batch.progress.iter() {
+            let owned = self.tasks.get(&partition).map(|assigned| &assigned.task);
+            let Some(Task::Active { committed, position }) = owned else {
+                panic!("{} is broken: the batch holds {partition}, which is not ours", Invariant::OneOwner);
+            };
+            Invariant::NoGap.assert(*committed == interval.start && *position == interval.end, || {
+                format!("{partition}: {interval:?} against committed {committed} and position {position}")
+            });
+        }
+        self.in_flight = Some(batch.clone());
+        commands.push(Command::Transact(batch, reason));
+    }
+
+    fn advance_drain(&mut self, now: Millis, commands: &mut Vec<Command>) {
+        let Phase::Draining { by, reason } = &self.phase else { return };
+        let (late, reason) = (now >= *by, reason.clone());
+        let busy = self.open.is_some() || self.in_flight.is_some();
+        if busy && !late {
+            return;
+        }
+        self.discard_open(commands);
+        let cut_short = busy && reason == StopReason::Drained;
+        self.phase = Phase::Stopped;
+        commands.push(Command::Stop(if cut_short { StopReason::DrainCutShort } else { reason }));
+    }
+
+    /// Drops the open batch and rewinds its partitions to where it began.
+    fn discard_open(&mut self, commands: &mut Vec<Command>) {
+        let Some(open) = self.open.take() else { return };
+        commands.push(Command::DiscardOpen);
+        self.rewind(&open, commands);
+    }
+
+    /// Sets the positions of a dropped batch's partitions back to its start, where they are still ours.
+    fn rewind(&mut self, batch: &Batch, commands: &mut Vec<Command>) {
+        let mut seeks = Vec::new();
+        for (partition, interval) in batch.progress.iter() {
+            if let Some(Assigned { task: Task::Active { committed, position }, .. }) = self.tasks.get_mut(&partition) {
+                Invariant::NoRewind.assert(*committed <= interval.start, || format!("{partition}: rewind to {} below {committed}", interval.start));
+                *position = interval.start;
+                seeks.push((partition, interval.start));
+            }
+        }
+        if !seeks.is_empty() {
+            commands.push(Command::Seek(seeks));
+        }
+    }
+}

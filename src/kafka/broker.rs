@@ -1,0 +1,244 @@
+//! Connects workers to a Kafka cluster: which client properties each half gets, and which are ours to set.
+
+use crate::admin::{Admin, Spec, list_offsets};
+use crate::consumer::KafkaConsumer;
+use crate::handle::{ClientError, Properties};
+use crate::producer::{KafkaProducer, ProducerOptions};
+use std::time::Duration;
+use transom_engine::{SourcePartition, StopReason};
+use transom_runtime::{Broker, SourceError, Watcher};
+
+/// How long reading last stable offsets may take; lag is worth no longer wait.
+const LAG_TIMEOUT: Duration = Duration::from_secs(2);
+
+/// Which group protocol, and what goes with it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum GroupProtocol {
+    /// The classic protocol: the session time-out is ours to set.
+    Classic,
+    /// KIP-848: the broker sets it.
+    Consumer,
+}
+
+/// How partitions are spread over workers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Assignor {
+    /// Keeps equal partition numbers of several topics together.
+    Range,
+    /// Moves as few partitions as possible, and those without stopping the others.
+    CooperativeSticky,
+}
+
+/// How a worker joins its group.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Joining {
+    /// Under a stable name: a restart gets its partitions back at once. Only when the instance name was given.
+    Static,
+    /// Under a name the broker makes up; leaving gives the partitions to the others at once.
+    Dynamic,
+}
+
+/// Everything the client needs to know.
+#[derive(Clone, Debug)]
+pub struct ConnectOptions {
+    /// The pipeline's name, which is the group id.
+    pub pipeline: String,
+    /// The instance's name.
+    pub instance: String,
+    /// How the workers join their group.
+    pub joining: Joining,
+    /// Properties for both halves, as the user wrote them.
+    pub common: Vec<(String, String)>,
+    /// Properties for the consumer alone.
+    pub consumer: Vec<(String, String)>,
+    /// Properties for the producer alone.
+    pub producer: Vec<(String, String)>,
+    /// Input topics by `TopicId`.
+    pub inputs: Vec<String>,
+    /// Topics by the index of `OutputId`: routes, then dead letters.
+    pub outputs: Vec<String>,
+    /// Group protocol.
+    pub protocol: GroupProtocol,
+    /// Assignor.
+    pub assignor: Assignor,
+    /// Session time-out (classic).
+    pub session_timeout: Duration,
+    /// `max.poll.interval.ms`.
+    pub poll_interval_max: Duration,
+    /// `transaction.timeout.ms`.
+    pub transaction_timeout: Duration,
+    /// Deadline for sending offsets.
+    pub send_offsets_timeout: Duration,
+    /// Deadline for a commit.
+    pub commit_timeout: Duration,
+    /// Most records a batch may hold.
+    pub records_max: u64,
+}
+
+impl ConnectOptions {
+    /// Returns the properties for admin requests.
+    pub fn admin_properties(&self) -> Properties {
+        let mut properties = Properties::new().with("client.id", "transom");
+        extend(&mut properties, &self.common);
+        // Only meant for producers and consumers, but given to both: a plain producer takes them all.
+        extend(&mut properties, &self.producer);
+        properties
+    }
+
+    fn group_instance_id(&self, worker: u16) -> Option<String> {
+        match self.joining {
+            Joining::Static => Some(format!("{}:{worker}", self.instance)),
+            Joining::Dynamic => None,
+        }
+    }
+
+    fn consumer_properties(&self, worker: u16) -> Properties {
+        // Defaults first: the user may change these.
+        let mut properties = Properties::new()
+            .with("client.id", "transom")
+            // The library's default idles a full second once its queue was full.
+            .with("fetch.queue.backoff.ms", "5")
+            .with("fetch.wait.max.ms", "100")
+            .with("queued.min.messages", "100000")
+            .with("queued.max.messages.kbytes", "32768")
+            .with("check.crcs", "true")
+            .with("topic.metadata.refresh.interval.ms", "30000");
+        extend(&mut properties, &self.common);
+        extend(&mut properties, &self.consumer);
+        // Ours behind: the guarantee rests on them, and the configuration refused other values.
+        properties.set("group.id", &self.pipeline);
+        if let Some(name) = self.group_instance_id(worker) {
+            properties.set("group.instance.id", name);
+        }
+        properties.set("enable.auto.commit", "false");
+        properties.set("enable.auto.offset.store", "false");
+        properties.set("auto.offset.reset", "error");
+        properties.set("isolation.level", "read_committed");
+        properties.set("max.poll.interval.ms", self.poll_interval_max.as_millis().to_string());
+        match self.protocol {
+            GroupProtocol::Classic => {
+                properties.set("group.protocol", "classic");
+                properties.set("session.timeout.ms", self.session_timeout.as_millis().to_string());
+                properties.set("heartbeat.interval.ms", (self.session_timeout / 3).as_millis().to_string());
+                let assignor = match self.assignor {
+                    Assignor::Range => "range",
+                    Assignor::CooperativeSticky => "cooperative-sticky",
+                };
+                properties.set("partition.assignment.strategy", assignor);
+            }
+            GroupProtocol::Consumer => {
+                properties.set("group.protocol", "consumer");
+                if self.assignor == Assignor::Range {
+                    properties.set("group.remote.assignor", "range");
+                }
+            }
+        }
+        properties
+    }
+
+    fn producer_properties(&self, transactional_id: &str) -> Properties {
+        let queue = self.records_max.saturating_mul(4).clamp(100_000, 10_000_000);
+        let mut properties = Properties::new()
+            .with("client.id", "transom")
+            .with("compression.type", "lz4")
+            .with("linger.ms", "2")
+            .with("batch.size", "1000000")
+            // The previous transaction's markers are written while the next one begins: ask again soon.
+            .with("retry.backoff.ms", "5")
+            .with("queue.buffering.max.messages", queue.to_string())
+            .with("queue.buffering.max.kbytes", "1048576")
+            // The broker's limit decides, not the client's: the topic may allow more than the client's default.
+            .with("message.max.bytes", "100000000")
+            .with("topic.metadata.refresh.interval.ms", "30000")
+            .with("statistics.interval.ms", "5000");
+        extend(&mut properties, &self.common);
+        extend(&mut properties, &self.producer);
+        properties.set("transactional.id", transactional_id);
+        properties.set("enable.idempotence", "true");
+        properties.set("acks", "all");
+        properties.set("partitioner", "murmur2_random");
+        properties.set("delivery.report.only.error", "true");
+        properties.set("transaction.timeout.ms", self.transaction_timeout.as_millis().to_string());
+        properties
+    }
+}
+
+fn extend(properties: &mut Properties, more: &[(String, String)]) {
+    for (name, value) in more {
+        properties.set(name, value);
+    }
+}
+
+/// A Kafka cluster.
+#[derive(Clone, Debug)]
+pub struct KafkaBroker {
+    options: ConnectOptions,
+}
+
+impl KafkaBroker {
+    /// Returns a broker; nothing is connected yet.
+    pub const fn new(options: ConnectOptions) -> Self {
+        Self { options }
+    }
+
+    /// Returns a watcher of last stable offsets.
+    ///
+    /// # Errors
+    /// When the client refuses its configuration.
+    pub fn watcher(&self) -> Result<KafkaWatcher, ClientError> {
+        Ok(KafkaWatcher { admin: Admin::new(&self.options.admin_properties())?, inputs: self.options.inputs.clone() })
+    }
+}
+
+impl Broker for KafkaBroker {
+    type Source = KafkaConsumer;
+    type Transactor = KafkaProducer;
+
+    fn connect(&self, worker: u16) -> Result<(KafkaConsumer, KafkaProducer), StopReason> {
+        let options = &self.options;
+        let refused = |error: ClientError| StopReason::Configuration { what: format!("the client refuses its configuration: {}", error.text) };
+        let transactional_id = transom_engine::TransactionalId::new(&options.pipeline, &options.instance, worker)
+            .map_err(|error| StopReason::Configuration { what: error.to_string() })?
+            .to_string();
+        let instance_id = options.group_instance_id(worker);
+        // The broker checks a classic member from generation 0 on, a `consumer` member from epoch 1 on.
+        let min_generation = match options.protocol {
+            GroupProtocol::Classic => 0,
+            GroupProtocol::Consumer => 1,
+        };
+        let group = (options.pipeline.as_str(), instance_id.as_deref());
+        let consumer = KafkaConsumer::new(&options.consumer_properties(worker), &options.inputs, group, min_generation).map_err(refused)?;
+        let producer_options = ProducerOptions {
+            properties: options.producer_properties(&transactional_id),
+            transactional_id,
+            group_id: options.pipeline.clone(),
+            inputs: options.inputs.clone(),
+            topics: options.outputs.clone(),
+            send_offsets_timeout: options.send_offsets_timeout,
+            commit_timeout: options.commit_timeout,
+        };
+        let producer = KafkaProducer::new(producer_options, consumer.client());
+        Ok((consumer, producer))
+    }
+}
+
+/// Reads last stable offsets of the inputs.
+#[derive(Debug)]
+pub struct KafkaWatcher {
+    admin: Admin,
+    inputs: Vec<String>,
+}
+
+impl Watcher for KafkaWatcher {
+    fn last_stable_offsets(&mut self, partitions: &[SourcePartition]) -> Result<Vec<(SourcePartition, i64)>, SourceError> {
+        let names: Vec<_> = partitions.iter().map(|place| (self.inputs[usize::from(place.topic.0)].clone(), place.partition.get())).collect();
+        let listed =
+            list_offsets(&self.admin.client, &names, Spec::LastStable, LAG_TIMEOUT).map_err(|error| SourceError { what: error.to_string() })?;
+        let find = |place: &SourcePartition| {
+            let topic = &self.inputs[usize::from(place.topic.0)];
+            let entry = listed.iter().find(|entry| entry.topic == *topic && entry.partition == place.partition.get() && entry.code == 0)?;
+            Some((*place, entry.offset))
+        };
+        Ok(partitions.iter().filter_map(find).collect())
+    }
+}

@@ -1,0 +1,507 @@
+//! The consumer's half: rebalances as events, one queue per partition, records borrowed from the fetch buffer.
+//!
+//! Rebalances arrive as events rather than in a callback: the library waits for `assign` or `unassign`, so a revoke can
+//! take its time without nesting. Records are read from each partition's own queue, never from the consumer's: a batch
+//! read there swallows rebalances. The queue must be cut loose before every assign.
+
+use crate::disposition::code;
+use crate::ffi;
+use crate::handle::{ClientError, Handle, Kind, Nature, Properties, owned};
+use crate::list::{PartitionList, c_string, copy_entries};
+use libc::{c_char, c_int, c_void, size_t};
+use std::ffi::{CStr, CString};
+use std::ops::ControlFlow;
+use std::ptr::NonNull;
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+use transom_engine::{SourcePartition, StopReason, TopicId};
+use transom_runtime::{Membership, Source, SourceError, SourceEvent};
+use transom_sdk::{Header, Offset, PartitionId, Record, Timestamp};
+
+/// Records taken from one partition's queue at a time: amortises the lock, small enough to go round the partitions.
+const CHUNK: usize = 500;
+/// How long a seek may take before the partition is assigned anew instead.
+const SEEK_TIMEOUT_MS: c_int = 5_000;
+/// How long closing may take; a static member has nothing to tell, a dynamic one sends one request.
+const CLOSE_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// Wakes the worker when a queue becomes non-empty or the transact thread has news.
+#[derive(Default)]
+struct Signal {
+    raised: Mutex<bool>,
+    condition: Condvar,
+}
+
+impl Signal {
+    fn raise(&self) {
+        *self.raised.lock().unwrap_or_else(PoisonError::into_inner) = true;
+        self.condition.notify_one();
+    }
+
+    fn wait(&self, limit: Duration) {
+        let raised = self.raised.lock().unwrap_or_else(PoisonError::into_inner);
+        let (mut raised, _) = self.condition.wait_timeout_while(raised, limit, |raised| !*raised).unwrap_or_else(PoisonError::into_inner);
+        *raised = false;
+    }
+}
+
+extern "C" fn on_queue_filled(_: *mut ffi::rd_kafka_t, opaque: *mut c_void) {
+    // SAFETY: the opaque pointer is a signal that the consumer keeps alive until its queues are gone.
+    unsafe { &*opaque.cast::<Signal>() }.raise();
+}
+
+/// A queue of the library that wakes the signal.
+struct Queue {
+    queue: NonNull<ffi::rd_kafka_queue_t>,
+    /// Kept alive for the callback.
+    _signal: Arc<Signal>,
+}
+
+impl Queue {
+    /// Takes over a queue reference.
+    ///
+    /// # Safety
+    /// `queue` is null or a reference that nobody else frees.
+    unsafe fn adopt(queue: *mut ffi::rd_kafka_queue_t, signal: &Arc<Signal>) -> Option<Self> {
+        let queue = NonNull::new(queue)?;
+        // SAFETY: the queue is alive; the signal outlives the callback, which `drop` takes away first.
+        unsafe { ffi::rd_kafka_queue_cb_event_enable(queue.as_ptr(), Some(on_queue_filled), Arc::as_ptr(signal).cast_mut().cast()) };
+        Some(Self { queue, _signal: Arc::clone(signal) })
+    }
+
+    fn as_ptr(&self) -> *mut ffi::rd_kafka_queue_t {
+        self.queue.as_ptr()
+    }
+}
+
+impl Drop for Queue {
+    fn drop(&mut self) {
+        // SAFETY: the reference is ours; without callback first, so that the signal is not called any more.
+        unsafe {
+            ffi::rd_kafka_queue_cb_event_enable(self.as_ptr(), None, std::ptr::null_mut());
+            ffi::rd_kafka_queue_destroy(self.as_ptr());
+        }
+    }
+}
+
+/// An owned message; pins its fetch buffer until dropped.
+struct Message(NonNull<ffi::rd_kafka_message_t>);
+
+impl Message {
+    fn raw(&self) -> &ffi::rd_kafka_message_t {
+        // SAFETY: valid until dropped.
+        unsafe { self.0.as_ref() }
+    }
+
+    fn bytes(&self, data: *const c_void, len: usize) -> Option<&[u8]> {
+        // SAFETY: librdkafka's key and payload have the length given and live as long as the message.
+        (!data.is_null()).then(|| unsafe { std::slice::from_raw_parts(data.cast::<u8>(), len) })
+    }
+
+    fn timestamp(&self) -> Option<Timestamp> {
+        let mut kind: c_int = 0;
+        // SAFETY: the message is alive.
+        let milliseconds = unsafe { ffi::rd_kafka_message_timestamp(self.0.as_ptr(), &raw mut kind) };
+        (kind != 0 && milliseconds >= 0).then(|| Timestamp::from_millis(milliseconds))
+    }
+
+    /// Appends the headers; they live as long as the message.
+    fn headers<'m>(&'m self, into: &mut Vec<Header<'m>>) {
+        let mut headers = std::ptr::null_mut();
+        // SAFETY: the message is alive; names are C strings, values have their size, both live as long as the message.
+        unsafe {
+            if ffi::rd_kafka_message_headers(self.0.as_ptr(), &raw mut headers) != 0 {
+                return;
+            }
+            let (mut name, mut value, mut size): (*const c_char, *const c_void, size_t) = (std::ptr::null(), std::ptr::null(), 0);
+            while ffi::rd_kafka_header_get_all(headers, into.len(), &raw mut name, &raw mut value, &raw mut size) == 0 {
+                into.push(Header { name: CStr::from_ptr(name).to_bytes(), value: self.bytes(value, size) });
+            }
+        }
+    }
+}
+
+impl Drop for Message {
+    fn drop(&mut self) {
+        // SAFETY: the message is ours and not used after this.
+        unsafe { ffi::rd_kafka_message_destroy(self.0.as_ptr()) }
+    }
+}
+
+/// What the last look at a partition's queue brought.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum LastLook {
+    Nothing,
+    Something,
+}
+
+struct Partition {
+    place: SourcePartition,
+    queue: Queue,
+    /// Taken from the queue, not handed over yet; in reverse order, so that the next one is popped.
+    waiting: Vec<Message>,
+    /// Where reading goes on, for assigning anew.
+    next: Offset,
+    last_look: LastLook,
+}
+
+/// A worker's group member; made by `KafkaBroker::connect`.
+pub struct KafkaConsumer {
+    // Order matters: messages and queues go before the client.
+    partitions: Vec<Partition>,
+    events: Option<Queue>,
+    client: Arc<Handle>,
+    signal: Arc<Signal>,
+    group_id: String,
+    group_instance_id: Option<String>,
+    topics: Vec<String>,
+    topic_names: Vec<CString>,
+    first: usize,
+    taken: Vec<*mut ffi::rd_kafka_message_t>,
+    min_generation: i32,
+}
+
+// SAFETY: raw pointers inside are owned; librdkafka objects may be used from any one thread at a time.
+unsafe impl Send for KafkaConsumer {}
+
+impl KafkaConsumer {
+    pub(crate) fn new(properties: &Properties, topics: &[String], group: (&str, Option<&str>), min_generation: i32) -> Result<Self, ClientError> {
+        let client = Arc::new(Handle::new(Kind::Consumer, properties)?);
+        let signal = Arc::new(Signal::default());
+        // SAFETY: the client is alive; the consumer queue's reference becomes ours.
+        let events = unsafe {
+            ClientError::check_code(ffi::rd_kafka_poll_set_consumer(client.as_ptr()))?;
+            Queue::adopt(ffi::rd_kafka_queue_get_consumer(client.as_ptr()), &signal)
+        };
+        Ok(Self {
+            partitions: Vec::new(),
+            events,
+            client,
+            signal,
+            group_id: group.0.to_owned(),
+            group_instance_id: group.1.map(str::to_owned),
+            topics: topics.to_vec(),
+            topic_names: topics.iter().map(|topic| c_string(topic)).collect(),
+            first: 0,
+            taken: vec![std::ptr::null_mut(); CHUNK],
+            min_generation,
+        })
+    }
+
+    /// Returns the handle, for admin requests about the group.
+    pub(crate) fn client(&self) -> Arc<Handle> {
+        Arc::clone(&self.client)
+    }
+
+    fn name(&self, place: SourcePartition) -> &CStr {
+        &self.topic_names[usize::from(place.topic.0)]
+    }
+
+    fn is_cooperative(&self) -> bool {
+        // SAFETY: the client is alive; the result is a static C string.
+        unsafe { owned(ffi::rd_kafka_rebalance_protocol(self.client.as_ptr())) == "COOPERATIVE" }
+    }
+
+    fn list(&self, positions: &[(SourcePartition, Offset)]) -> PartitionList {
+        let mut list = PartitionList::new();
+        for &(place, offset) in positions {
+            list.add(self.name(place), place.partition.get(), offset.get());
+        }
+        list
+    }
+
+    fn places(&self, list: *const ffi::rd_kafka_topic_partition_list_t) -> Vec<SourcePartition> {
+        // SAFETY: the event's list is valid while the event is.
+        let entries = unsafe { copy_entries(list) };
+        let place = |entry: crate::list::PartitionEntry| {
+            let topic = self.topics.iter().position(|topic| *topic == entry.topic)?;
+            Some(SourcePartition { topic: TopicId(u16::try_from(topic).ok()?), partition: PartitionId::new(entry.partition)? })
+        };
+        entries.into_iter().filter_map(place).collect()
+    }
+
+    /// Cuts a partition's queue loose from the consumer's; must precede every assign.
+    fn open_queue(&self, place: SourcePartition) -> Result<Queue, SourceError> {
+        // SAFETY: the client is alive; the reference becomes ours; forwarding to null detaches.
+        unsafe {
+            let queue = ffi::rd_kafka_queue_get_partition(self.client.as_ptr(), self.name(place).as_ptr(), place.partition.get());
+            if !queue.is_null() {
+                ffi::rd_kafka_queue_forward(queue, std::ptr::null_mut());
+            }
+            Queue::adopt(queue, &self.signal).ok_or_else(|| SourceError { what: format!("{place} has no queue in the client") })
+        }
+    }
+
+    fn drop_partitions(&mut self, places: &[SourcePartition]) {
+        self.partitions.retain(|partition| !places.contains(&partition.place));
+    }
+
+    fn event(&self, event: *mut ffi::rd_kafka_event_t) -> Option<SourceEvent> {
+        // SAFETY: the event is alive until destroyed by the caller.
+        let (kind, error, text) =
+            unsafe { (ffi::rd_kafka_event_type(event), ffi::rd_kafka_event_error(event), owned(ffi::rd_kafka_event_error_string(event))) };
+        match kind {
+            ffi::EVENT_REBALANCE => {
+                // SAFETY: as above; the list belongs to the event.
+                let list = unsafe { ffi::rd_kafka_event_topic_partition_list(event) };
+                let places = self.places(list);
+                // SAFETY: the client is alive.
+                let lost = unsafe { ffi::rd_kafka_assignment_lost(self.client.as_ptr()) } != 0;
+                Some(match error {
+                    code::ASSIGN_PARTITIONS => SourceEvent::Assigned(places),
+                    code::REVOKE_PARTITIONS if lost => SourceEvent::Lost(places),
+                    code::REVOKE_PARTITIONS => SourceEvent::Revoked(places),
+                    other => SourceEvent::Stop(StopReason::Fatal { what: format!("rebalance failed: {}", ClientError::from_code(other)) }),
+                })
+            }
+            ffi::EVENT_ERROR => {
+                // SAFETY: as above.
+                let fatal = unsafe { ffi::rd_kafka_event_error_is_fatal(event) } != 0;
+                let plain = ClientError { text, ..ClientError::from_code(error) };
+                let error = if fatal { self.client.fatal_error().unwrap_or(plain) } else { plain };
+                Some(trouble(error))
+            }
+            ffi::EVENT_FETCH => {
+                let what = "a record arrived on the consumer's own queue, past its partition's queue".to_owned();
+                Some(SourceEvent::Stop(StopReason::Fatal { what }))
+            }
+            _ => None,
+        }
+    }
+
+    /// Reads more of one partition's queue; an error entry becomes a reason to stop, or is logged.
+    fn refill(&mut self, index: usize) -> Result<(), StopReason> {
+        let partition = &mut self.partitions[index];
+        // SAFETY: the queue is alive; the buffer has CHUNK places; each returned message is ours.
+        let got = unsafe { ffi::rd_kafka_consume_batch_queue(partition.queue.as_ptr(), 0, self.taken.as_mut_ptr(), self.taken.len()) };
+        let got = usize::try_from(got).unwrap_or(0);
+        partition.last_look = if got == 0 { LastLook::Nothing } else { LastLook::Something };
+        let taken = self.taken[..got].iter().rev().filter_map(|&message| NonNull::new(message).map(Message));
+        let (good, bad): (Vec<_>, Vec<_>) = taken.partition(|message| message.raw().err == 0);
+        partition.waiting = good;
+        let (place, next) = (partition.place, partition.next);
+        bad.iter().rev().try_for_each(|message| self.partition_error(message, place, next))
+    }
+
+    fn partition_error(&self, message: &Message, place: SourcePartition, position: Offset) -> Result<(), StopReason> {
+        // SAFETY: the message is alive.
+        let text = unsafe { owned(ffi::rd_kafka_message_errstr(message.0.as_ptr())) };
+        let topic = &self.topics[usize::from(place.topic.0)];
+        match message.raw().err {
+            code::AUTO_OFFSET_RESET => {
+                tracing::error!(topic, partition = place.partition.get(), position = position.get(), reason = %text, "position out of range");
+                Err(StopReason::PositionOutOfRange { partition: place, position, log_start: -1, log_end: -1 })
+            }
+            code::TOPIC_AUTHORIZATION_FAILED => Err(StopReason::NotPermitted { what: format!("reading topic {topic} is not permitted: {text}") }),
+            other => {
+                let error = ClientError::from_code(other).name;
+                tracing::warn!(topic, partition = place.partition.get(), error, reason = %text, "fetch failed; the client goes on trying");
+                Ok(())
+            }
+        }
+    }
+
+    /// Assigns anew from the given positions: what a seek is when the library refuses it.
+    fn assign_anew(&mut self, positions: &[(SourcePartition, Offset)]) -> Result<(), SourceError> {
+        let places: Vec<_> = positions.iter().map(|(place, _)| *place).collect();
+        if self.is_cooperative() {
+            self.drop_partitions(&places);
+            let list = self.list(positions);
+            // SAFETY: client and list are alive.
+            let gone = ClientError::check(unsafe { ffi::rd_kafka_incremental_unassign(self.client.as_ptr(), list.as_ptr()) });
+            gone.map_err(|error| SourceError { what: format!("unassigning to seek failed: {error}") })?;
+            return self.assign(positions);
+        }
+        let kept = self.partitions.iter().filter(|partition| !places.contains(&partition.place)).map(|partition| (partition.place, partition.next));
+        let all: Vec<_> = positions.iter().copied().chain(kept).collect();
+        self.partitions.clear();
+        self.assign(&all)
+    }
+}
+
+/// Sorts an error the client reports by itself.
+fn trouble(error: ClientError) -> SourceEvent {
+    match (error.code, error.nature) {
+        (code::FENCED_INSTANCE_ID, _) => SourceEvent::Stop(StopReason::InstanceFenced { detail: error.to_string() }),
+        (code::TOPIC_AUTHORIZATION_FAILED | code::GROUP_AUTHORIZATION_FAILED | code::CLUSTER_AUTHORIZATION_FAILED, _) => {
+            SourceEvent::Stop(StopReason::NotPermitted { what: error.to_string() })
+        }
+        (_, Nature::Fatal) => SourceEvent::Stop(StopReason::Fatal { what: format!("the consumer cannot go on: {error}") }),
+        (_, Nature::RequiresAbort | Nature::Retriable | Nature::Plain) => SourceEvent::Trouble(error.to_string()),
+    }
+}
+
+impl Source for KafkaConsumer {
+    fn subscribe(&mut self) -> Result<(), SourceError> {
+        let mut list = PartitionList::new();
+        for name in &self.topic_names {
+            list.add(name, ffi::PARTITION_UA, -1001);
+        }
+        // SAFETY: client and list are alive.
+        let result = ClientError::check_code(unsafe { ffi::rd_kafka_subscribe(self.client.as_ptr(), list.as_ptr()) });
+        result.map_err(|error| SourceError { what: format!("subscribing failed: {error}") })
+    }
+
+    fn poll(&mut self) -> Vec<SourceEvent> {
+        let mut events = Vec::new();
+        let Some(queue) = &self.events else { return events };
+        loop {
+            // SAFETY: the queue is alive; a returned event is ours to destroy, after it was read.
+            let event = unsafe { ffi::rd_kafka_queue_poll(queue.as_ptr(), 0) };
+            if event.is_null() {
+                return events;
+            }
+            events.extend(self.event(event));
+            // SAFETY: as above.
+            unsafe { ffi::rd_kafka_event_destroy(event) };
+            // One rebalance at a time: the next one is only taken when this one was answered.
+            if matches!(events.last(), Some(SourceEvent::Assigned(_) | SourceEvent::Revoked(_) | SourceEvent::Lost(_))) {
+                return events;
+            }
+        }
+    }
+
+    fn fetch(&mut self, records_max: usize, handler: &mut dyn FnMut(SourcePartition, &Record<'_>) -> ControlFlow<()>) -> Result<usize, StopReason> {
+        let mut handed = 0;
+        let count = self.partitions.len();
+        self.first = if count == 0 { 0 } else { (self.first + 1) % count };
+        for turn in 0..count {
+            let index = (self.first + turn) % count;
+            if self.partitions[index].waiting.is_empty() {
+                self.refill(index)?;
+            }
+            let partition = &mut self.partitions[index];
+            let topic = self.topics[usize::from(partition.place.topic.0)].as_str();
+            while let Some(message) = partition.waiting.pop() {
+                let raw = message.raw();
+                let Some(offset) = Offset::new(raw.offset) else { continue };
+                let mut headers = Vec::new();
+                message.headers(&mut headers);
+                let record = Record::new(topic, partition.place.partition, offset)
+                    .with_key(message.bytes(raw.key, raw.key_len))
+                    .with_value(message.bytes(raw.payload, raw.len))
+                    .with_timestamp(message.timestamp())
+                    .with_headers(&headers);
+                partition.next = offset.next();
+                handed += 1;
+                if handler(partition.place, &record).is_break() || handed >= records_max {
+                    return Ok(handed);
+                }
+            }
+        }
+        Ok(handed)
+    }
+
+    fn wait(&mut self, limit: Duration) {
+        self.signal.wait(limit);
+    }
+
+    fn waker(&self) -> Box<dyn Fn() + Send> {
+        let signal = Arc::clone(&self.signal);
+        Box::new(move || signal.raise())
+    }
+
+    fn assign(&mut self, positions: &[(SourcePartition, Offset)]) -> Result<(), SourceError> {
+        for &(place, next) in positions {
+            let queue = self.open_queue(place)?;
+            self.partitions.push(Partition { place, queue, waiting: Vec::new(), next, last_look: LastLook::Something });
+        }
+        let list = self.list(positions);
+        // SAFETY: client and list are alive; the list is copied.
+        let result = unsafe {
+            if self.is_cooperative() {
+                ClientError::check(ffi::rd_kafka_incremental_assign(self.client.as_ptr(), list.as_ptr()))
+            } else {
+                ClientError::check_code(ffi::rd_kafka_assign(self.client.as_ptr(), list.as_ptr()))
+            }
+        };
+        result.map_err(|error| SourceError { what: format!("assigning failed: {error}") })
+    }
+
+    fn seek(&mut self, positions: &[(SourcePartition, Offset)]) -> Result<(), SourceError> {
+        for partition in &mut self.partitions {
+            if let Some(&(_, next)) = positions.iter().find(|(place, _)| *place == partition.place) {
+                partition.waiting.clear();
+                partition.next = next;
+                partition.last_look = LastLook::Something;
+            }
+        }
+        let list = self.list(positions);
+        // SAFETY: client and list are alive. What was fetched before the seek is dropped by the library.
+        let result = ClientError::check(unsafe { ffi::rd_kafka_seek_partitions(self.client.as_ptr(), list.as_ptr(), SEEK_TIMEOUT_MS) });
+        if result.is_ok() && list.entries().iter().all(|entry| entry.code == 0) {
+            return Ok(());
+        }
+        tracing::debug!(?result, "seek refused; assigning anew");
+        self.assign_anew(positions)
+    }
+
+    fn give_back(&mut self, places: &[SourcePartition]) -> Result<(), SourceError> {
+        self.drop_partitions(places);
+        let positions: Vec<_> = places.iter().map(|place| (*place, Offset::ZERO)).collect();
+        let list = self.list(&positions);
+        // SAFETY: client and list are alive. The eager protocol always gives back everything.
+        let result = unsafe {
+            if self.is_cooperative() {
+                ClientError::check(ffi::rd_kafka_incremental_unassign(self.client.as_ptr(), list.as_ptr()))
+            } else {
+                self.partitions.clear();
+                ClientError::check_code(ffi::rd_kafka_assign(self.client.as_ptr(), std::ptr::null()))
+            }
+        };
+        result.map_err(|error| SourceError { what: format!("giving partitions back failed: {error}") })
+    }
+
+    fn membership(&mut self) -> Option<Membership> {
+        // SAFETY: the client is alive; the metadata object is ours and freed after its fields were copied.
+        let (generation, member_id) = unsafe {
+            let metadata = ffi::rd_kafka_consumer_group_metadata(self.client.as_ptr());
+            if metadata.is_null() {
+                return None;
+            }
+            let generation = ffi::rd_kafka_consumer_group_metadata_generation_id(metadata);
+            let member_id = owned(ffi::rd_kafka_consumer_group_metadata_member_id(metadata));
+            ffi::rd_kafka_consumer_group_metadata_destroy(metadata);
+            (generation, member_id)
+        };
+        // EO-2: with less than this the broker takes the offsets of anybody.
+        let checked = generation >= self.min_generation && !member_id.is_empty();
+        let (group_id, group_instance_id) = (self.group_id.clone(), self.group_instance_id.clone());
+        checked.then_some(Membership { group_id, generation, member_id, group_instance_id })
+    }
+
+    fn quiet_position(&mut self, place: SourcePartition) -> Option<Offset> {
+        let partition = self.partitions.iter().find(|partition| partition.place == place)?;
+        if partition.last_look != LastLook::Nothing || !partition.waiting.is_empty() {
+            return None;
+        }
+        let list = self.list(&[(place, Offset::ZERO)]);
+        // SAFETY: client and list are alive; the offsets are written into the list.
+        let code = unsafe { ffi::rd_kafka_position(self.client.as_ptr(), list.as_ptr()) };
+        let entry = list.entries().into_iter().next()?;
+        let position = Offset::new(entry.offset)?;
+        (code == 0 && entry.code == 0 && position >= partition.next).then_some(position)
+    }
+
+    fn close(&mut self) {
+        self.partitions.clear();
+        let deadline = Instant::now() + CLOSE_TIMEOUT;
+        // SAFETY: the client is alive; events are ours to destroy; a rebalance during the close is answered with "nothing",
+        // which both protocols take. Bounded, because closing may hang when the coordinator is gone.
+        unsafe {
+            let queue = ffi::rd_kafka_queue_new(self.client.as_ptr());
+            let begun = ClientError::check(ffi::rd_kafka_consumer_close_queue(self.client.as_ptr(), queue));
+            while begun.is_ok() && ffi::rd_kafka_consumer_closed(self.client.as_ptr()) == 0 && Instant::now() < deadline {
+                let event = ffi::rd_kafka_queue_poll(queue, 50);
+                if event.is_null() {
+                    continue;
+                }
+                if ffi::rd_kafka_event_type(event) == ffi::EVENT_REBALANCE {
+                    let _ = ffi::rd_kafka_assign(self.client.as_ptr(), std::ptr::null());
+                }
+                ffi::rd_kafka_event_destroy(event);
+            }
+            ffi::rd_kafka_queue_destroy(queue);
+        }
+    }
+}

@@ -1,0 +1,321 @@
+//! One client handle: configuration in, errors out, callbacks contained.
+
+use crate::ffi;
+use crate::list::c_string;
+use libc::{c_char, c_int, c_void, size_t};
+use std::ffi::CStr;
+use std::ptr::NonNull;
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// Client properties in librdkafka's (and mostly Kafka's own) dotted names; later ones win.
+#[derive(Clone, Default)]
+pub struct Properties(Vec<(String, String)>);
+
+impl Properties {
+    /// Returns no properties.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Sets a property.
+    #[must_use]
+    pub fn with(mut self, name: &str, value: impl Into<String>) -> Self {
+        self.set(name, value);
+        self
+    }
+
+    /// Sets a property.
+    pub fn set(&mut self, name: &str, value: impl Into<String>) {
+        self.0.push((name.to_owned(), value.into()));
+    }
+}
+
+impl std::fmt::Debug for Properties {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        // Values may be secrets: names only.
+        f.debug_list().entries(self.0.iter().map(|(name, _)| name)).finish()
+    }
+}
+
+/// An error of the client library.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{name}: {text}")]
+pub struct ClientError {
+    /// librdkafka's code: negative for local ones, positive for the broker's.
+    pub code: i32,
+    /// The code's name, such as `TOPIC_AUTHORIZATION_FAILED`.
+    pub name: String,
+    /// The library's words.
+    pub text: String,
+    /// What the library says of it.
+    pub nature: Nature,
+}
+
+/// What the library says of an error; at most one is set there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Nature {
+    /// The client cannot go on.
+    Fatal,
+    /// The transaction must be aborted.
+    RequiresAbort,
+    /// The same call may be made again.
+    Retriable,
+    /// Nothing is said.
+    Plain,
+}
+
+impl ClientError {
+    /// Returns the error for a bare code.
+    pub(crate) fn from_code(code: i32) -> Self {
+        Self { code, name: code_name(code), text: code_text(code), nature: Nature::Plain }
+    }
+
+    /// Takes over an error object; null is success.
+    pub(crate) fn check(error: *mut ffi::rd_kafka_error_t) -> Result<(), Self> {
+        if error.is_null() {
+            return Ok(());
+        }
+        // SAFETY: a non-null error object is valid until destroyed, which happens here and nowhere else.
+        unsafe {
+            let nature = if ffi::rd_kafka_error_is_fatal(error) != 0 {
+                Nature::Fatal
+            } else if ffi::rd_kafka_error_txn_requires_abort(error) != 0 {
+                Nature::RequiresAbort
+            } else if ffi::rd_kafka_error_is_retriable(error) != 0 {
+                Nature::Retriable
+            } else {
+                Nature::Plain
+            };
+            let code = ffi::rd_kafka_error_code(error);
+            let text = owned(ffi::rd_kafka_error_string(error));
+            ffi::rd_kafka_error_destroy(error);
+            Err(Self { code, name: code_name(code), text, nature })
+        }
+    }
+
+    /// Checks a bare code; 0 is success.
+    pub(crate) fn check_code(code: i32) -> Result<(), Self> {
+        if code == 0 { Ok(()) } else { Err(Self::from_code(code)) }
+    }
+}
+
+/// Returns a code's name without the library's prefix.
+pub(crate) fn code_name(code: i32) -> String {
+    // SAFETY: returns a static C string for any code.
+    unsafe { owned(ffi::rd_kafka_err2name(code)) }
+}
+
+fn code_text(code: i32) -> String {
+    // SAFETY: returns a static C string for any code.
+    unsafe { owned(ffi::rd_kafka_err2str(code)) }
+}
+
+/// Copies a C string; null gives an empty one.
+///
+/// # Safety
+/// `text` is null or a valid C string.
+pub(crate) unsafe fn owned(text: *const c_char) -> String {
+    if text.is_null() {
+        return String::new();
+    }
+    // SAFETY: promised by the caller.
+    unsafe { CStr::from_ptr(text) }.to_string_lossy().into_owned()
+}
+
+/// What callbacks leave behind for whoever makes the calls.
+#[derive(Debug, Default)]
+pub(crate) struct Mailbox {
+    /// The last error the client reported by itself.
+    last_error: Mutex<Option<ClientError>>,
+    /// Indices and codes of outputs whose delivery failed since the mailbox was emptied.
+    refused: Mutex<Vec<(usize, i32)>>,
+    /// Producer id and epoch of the last statistics.
+    producer: Mutex<Option<(i64, i32)>>,
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    // The values are replaced whole, so a panic elsewhere leaves them true.
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Mailbox {
+    pub(crate) fn last_error(&self) -> Option<ClientError> {
+        lock(&self.last_error).clone()
+    }
+
+    pub(crate) fn forget_error(&self) {
+        *lock(&self.last_error) = None;
+    }
+
+    pub(crate) fn note_error(&self, error: ClientError) {
+        *lock(&self.last_error) = Some(error);
+    }
+
+    pub(crate) fn take_refused(&self) -> Vec<(usize, i32)> {
+        std::mem::take(&mut *lock(&self.refused))
+    }
+
+    pub(crate) fn producer(&self) -> Option<(i64, i32)> {
+        *lock(&self.producer)
+    }
+}
+
+/// An owned client.
+pub(crate) struct Handle {
+    rk: NonNull<ffi::rd_kafka_t>,
+    mailbox: Arc<Mailbox>,
+}
+
+// SAFETY: librdkafka handles may be used from any thread; the mailbox is synchronised.
+unsafe impl Send for Handle {}
+// SAFETY: as above; all calls through a shared handle are thread-safe in librdkafka.
+unsafe impl Sync for Handle {}
+
+/// What kind of client, and which callbacks it has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// A group member whose rebalances and errors arrive as events.
+    Consumer,
+    /// A transactional producer with delivery callbacks for refused outputs.
+    TransactionalProducer,
+    /// A producer without transactions.
+    PlainProducer,
+    /// A consumer that never joins, for admin requests about its group (see `admin`).
+    GroupAdmin,
+}
+
+impl Handle {
+    /// Makes a client.
+    ///
+    /// # Errors
+    /// The library's words about the property it refuses.
+    pub(crate) fn new(kind: Kind, properties: &Properties) -> Result<Self, ClientError> {
+        let mailbox = Arc::new(Mailbox::default());
+        let mut text: [c_char; 512] = [0; 512];
+        // SAFETY: the configuration is ours until rd_kafka_new takes it over (on success) or we destroy it. The opaque
+        // pointer is the mailbox, which lives as long as this handle, and the handle outlives all callbacks.
+        unsafe {
+            let conf = ffi::rd_kafka_conf_new();
+            for (name, value) in &properties.0 {
+                let (name, value) = (c_string(name), c_string(value));
+                if ffi::rd_kafka_conf_set(conf, name.as_ptr(), value.as_ptr(), text.as_mut_ptr(), text.len()) != ffi::CONF_OK {
+                    ffi::rd_kafka_conf_destroy(conf);
+                    return Err(configuration(owned(text.as_ptr())));
+                }
+            }
+            ffi::rd_kafka_conf_set_opaque(conf, Arc::as_ptr(&mailbox).cast_mut().cast());
+            ffi::rd_kafka_conf_set_log_cb(conf, on_log);
+            match kind {
+                Kind::Consumer => ffi::rd_kafka_conf_set_events(conf, ffi::EVENT_REBALANCE | ffi::EVENT_ERROR),
+                Kind::TransactionalProducer => {
+                    ffi::rd_kafka_conf_set_error_cb(conf, on_error);
+                    ffi::rd_kafka_conf_set_dr_msg_cb(conf, on_delivery);
+                    ffi::rd_kafka_conf_set_stats_cb(conf, on_statistics);
+                }
+                Kind::PlainProducer => {
+                    ffi::rd_kafka_conf_set_error_cb(conf, on_error);
+                    ffi::rd_kafka_conf_set_dr_msg_cb(conf, on_delivery);
+                }
+                Kind::GroupAdmin => ffi::rd_kafka_conf_set_error_cb(conf, on_error),
+            }
+            let role = match kind {
+                Kind::Consumer | Kind::GroupAdmin => ffi::CONSUMER,
+                Kind::TransactionalProducer | Kind::PlainProducer => ffi::PRODUCER,
+            };
+            let rk = ffi::rd_kafka_new(role, conf, text.as_mut_ptr(), text.len());
+            let Some(rk) = NonNull::new(rk) else {
+                ffi::rd_kafka_conf_destroy(conf);
+                return Err(configuration(owned(text.as_ptr())));
+            };
+            Ok(Self { rk, mailbox })
+        }
+    }
+
+    pub(crate) fn as_ptr(&self) -> *mut ffi::rd_kafka_t {
+        self.rk.as_ptr()
+    }
+
+    pub(crate) fn mailbox(&self) -> &Arc<Mailbox> {
+        &self.mailbox
+    }
+
+    /// Serves callbacks, waiting at most this long.
+    pub(crate) fn serve(&self, timeout_ms: i32) {
+        // SAFETY: the handle is alive.
+        unsafe { ffi::rd_kafka_poll(self.as_ptr(), timeout_ms) };
+    }
+
+    /// Returns the fatal error this client is in, if any.
+    pub(crate) fn fatal_error(&self) -> Option<ClientError> {
+        let mut text: [c_char; 512] = [0; 512];
+        // SAFETY: the handle is alive, the buffer has the length given.
+        let (code, text) = unsafe { (ffi::rd_kafka_fatal_error(self.as_ptr(), text.as_mut_ptr(), text.len()), owned(text.as_ptr())) };
+        (code != 0).then(|| ClientError { code, name: code_name(code), text, nature: Nature::Fatal })
+    }
+}
+
+impl Drop for Handle {
+    fn drop(&mut self) {
+        // SAFETY: the handle is not used after this; librdkafka joins its threads, so no callback sees a freed mailbox. A
+        // consumer that was not closed is not closed here either: that may hang, and static members must not leave.
+        unsafe { ffi::rd_kafka_destroy_flags(self.as_ptr(), ffi::DESTROY_F_NO_CONSUMER_CLOSE) }
+    }
+}
+
+fn configuration(text: String) -> ClientError {
+    ClientError { code: -186, name: "_INVALID_ARG".to_owned(), text, nature: Nature::Plain }
+}
+
+/// A panic must not cross into C: it is caught and the callback does nothing.
+fn contained(body: impl FnOnce()) {
+    let _ = std::panic::catch_unwind(std::panic::AssertUnwindSafe(body));
+}
+
+extern "C" fn on_log(_: *const ffi::rd_kafka_t, level: c_int, facility: *const c_char, text: *const c_char) {
+    contained(|| {
+        // SAFETY: librdkafka passes C strings that live during the call.
+        let (facility, text) = unsafe { (owned(facility), owned(text)) };
+        // syslog levels: 0–3 errors, 4 warning, 5–6 information, 7 debug. What matters is reported by name elsewhere, so
+        // the library's own lines are one level quieter than it thinks.
+        match level {
+            0..=3 => tracing::warn!(target: "librdkafka", facility, "{text}"),
+            4 => tracing::info!(target: "librdkafka", facility, "{text}"),
+            _ => tracing::debug!(target: "librdkafka", facility, "{text}"),
+        }
+    });
+}
+
+extern "C" fn on_error(_: *mut ffi::rd_kafka_t, code: c_int, reason: *const c_char, opaque: *mut c_void) {
+    contained(|| {
+        // SAFETY: the opaque pointer is the mailbox of a living handle; the reason is a C string.
+        let (mailbox, text) = unsafe { (&*opaque.cast::<Mailbox>(), owned(reason)) };
+        mailbox.note_error(ClientError { code, name: code_name(code), text, nature: Nature::Plain });
+    });
+}
+
+extern "C" fn on_delivery(_: *mut ffi::rd_kafka_t, message: *const ffi::rd_kafka_message_t, opaque: *mut c_void) {
+    contained(|| {
+        // SAFETY: the message lives during the call; the opaque pointer is the mailbox of a living handle.
+        let (mailbox, message) = unsafe { (&*opaque.cast::<Mailbox>(), &*message) };
+        if message.err != 0 {
+            // The message's own opaque is the index of its output plus one, so that index 0 is not null.
+            let index = (message.private as usize).wrapping_sub(1);
+            lock(&mailbox.refused).push((index, message.err));
+        }
+    });
+}
+
+extern "C" fn on_statistics(_: *mut ffi::rd_kafka_t, json: *mut c_char, len: size_t, opaque: *mut c_void) -> c_int {
+    contained(|| {
+        // SAFETY: librdkafka passes `len` bytes that live during the call; the opaque pointer is the mailbox.
+        let (mailbox, bytes) = unsafe { (&*opaque.cast::<Mailbox>(), std::slice::from_raw_parts(json.cast::<u8>(), len)) };
+        let Ok(statistics) = serde_json::from_slice::<serde_json::Value>(bytes) else { return };
+        let number = |name: &str| statistics["eos"][name].as_i64();
+        if let (Some(id), Some(epoch)) = (number("producer_id"), number("producer_epoch"))
+            && id >= 0
+        {
+            *lock(&mailbox.producer) = Some((id, i32::try_from(epoch).unwrap_or(-1)));
+        }
+    });
+    0
+}

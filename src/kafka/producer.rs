@@ -1,0 +1,420 @@
+//! The producer's half: one transaction after the other, each to a known end.
+
+use crate::admin::group_offsets;
+use crate::disposition::{Step, code, disposition, is_fenced, is_poison};
+use crate::ffi;
+use crate::handle::{ClientError, Handle, Kind, Nature, Properties};
+use crate::list::{PartitionEntry, PartitionList, c_string};
+use libc::c_void;
+use std::ffi::CString;
+use std::ptr::NonNull;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use transom_engine::{Disposition, Outcome, OwnerRecord, OwnerSeen, Place, Resolved, SourcePartition, StopReason};
+use transom_runtime::{InitError, Membership, SealedBatch, Transactor};
+use transom_sdk::{Offset, OutputView, Partitioning};
+
+/// One bounded attempt at initialising; the caller tries again.
+const INIT_TIMEOUT_MS: i32 = 10_000;
+/// How long an abort may take before the producer is replaced instead.
+const ABORT_TIMEOUT: Duration = Duration::from_secs(10);
+/// How long the group coordinator may take to list offsets.
+const RESOLVE_TIMEOUT: Duration = Duration::from_secs(5);
+/// Pause while the client's queue is full; deliveries go on meanwhile.
+const QUEUE_FULL_PAUSE_MS: i32 = 5;
+
+/// What a worker's producer is made of.
+#[derive(Clone, Debug)]
+pub(crate) struct ProducerOptions {
+    pub(crate) properties: Properties,
+    pub(crate) transactional_id: String,
+    pub(crate) group_id: String,
+    pub(crate) inputs: Vec<String>,
+    /// Topics by the index of `OutputId`: routes, then dead letters.
+    pub(crate) topics: Vec<String>,
+    pub(crate) send_offsets_timeout: Duration,
+    pub(crate) commit_timeout: Duration,
+}
+
+struct Topic(NonNull<ffi::rd_kafka_topic_t>);
+
+/// A living producer with its topic handles.
+struct Producer {
+    // Order matters: topics go before the client.
+    topics: Vec<Topic>,
+    client: Handle,
+}
+
+impl Drop for Topic {
+    fn drop(&mut self) {
+        // SAFETY: the reference is ours.
+        unsafe { ffi::rd_kafka_topic_destroy(self.0.as_ptr()) }
+    }
+}
+
+/// The transactional producer of one worker; replaced after an unknown outcome.
+pub struct KafkaProducer {
+    options: ProducerOptions,
+    producer: Option<Producer>,
+    /// The worker's consumer: offsets of the group are asked for on its handle (see `admin`).
+    group_client: Arc<Handle>,
+    input_names: Vec<CString>,
+}
+
+// SAFETY: raw pointers inside are owned; librdkafka objects may be used from any one thread at a time.
+unsafe impl Send for KafkaProducer {}
+
+/// Where a transaction went wrong.
+enum Broken {
+    /// Abort it, then this.
+    Abort(String),
+    /// Abort it, then stop for this.
+    AbortAndStop(StopReason),
+    /// Replace the producer.
+    Replace { why: String, fenced: bool },
+}
+
+impl KafkaProducer {
+    pub(crate) fn new(options: ProducerOptions, group_client: Arc<Handle>) -> Self {
+        let input_names = options.inputs.iter().map(|topic| c_string(topic)).collect();
+        Self { options, producer: None, group_client, input_names }
+    }
+
+    fn open(&self) -> Result<Producer, ClientError> {
+        let client = Handle::new(Kind::TransactionalProducer, &self.options.properties)?;
+        let mut topics = Vec::with_capacity(self.options.topics.len());
+        for topic in &self.options.topics {
+            // SAFETY: the client is alive, the name is copied, no topic configuration is given.
+            let topic = unsafe { ffi::rd_kafka_topic_new(client.as_ptr(), c_string(topic).as_ptr(), std::ptr::null_mut()) };
+            topics.push(NonNull::new(topic).map(Topic).ok_or_else(|| {
+                // SAFETY: reads the calling thread's last error.
+                ClientError::from_code(unsafe { ffi::rd_kafka_last_error() })
+            })?);
+        }
+        Ok(Producer { topics, client })
+    }
+
+    fn send(&self, producer: &Producer, sealed: &SealedBatch) -> Result<(), Broken> {
+        let rk = producer.client.as_ptr();
+        // SAFETY: the client is alive.
+        let begun = ClientError::check(unsafe { ffi::rd_kafka_begin_transaction(rk) });
+        begun.map_err(|error| broken(Step::Begin, &error))?;
+        for (index, view) in sealed.outputs.iter().enumerate() {
+            if let Err(error) = self.produce(producer, index, &view) {
+                return Err(self.refused_output(&error, &view, sealed).unwrap_or_else(|| broken(Step::Produce, &error)));
+            }
+        }
+        self.send_offsets(producer, sealed)?;
+        self.commit(producer, sealed)
+    }
+
+    /// Queues one output; its bytes are copied. A full queue is waited for within the commit deadline.
+    fn produce(&self, producer: &Producer, index: usize, view: &OutputView<'_>) -> Result<(), ClientError> {
+        let deadline = Instant::now() + self.options.commit_timeout;
+        loop {
+            let Err(error) = try_produce(producer, index, view) else { return Ok(()) };
+            if disposition(Step::Produce, &error) != Disposition::Retry || Instant::now() >= deadline {
+                return Err(error);
+            }
+            producer.client.serve(QUEUE_FULL_PAUSE_MS);
+        }
+    }
+
+    fn send_offsets(&self, producer: &Producer, sealed: &SealedBatch) -> Result<(), Broken> {
+        let mut offsets = PartitionList::new();
+        for (place, offset, owner) in &sealed.offsets {
+            let name = &self.input_names[usize::from(place.topic.0)];
+            offsets.add_with_metadata(name, place.partition.get(), offset.get(), Some(&owner.encode()));
+        }
+        let metadata = group_metadata(&sealed.membership);
+        let timeout = milliseconds(self.options.send_offsets_timeout);
+        // SAFETY: client, list and metadata are alive; all are copied. The metadata object is ours and freed here.
+        let result = unsafe {
+            let error = ffi::rd_kafka_send_offsets_to_transaction(producer.client.as_ptr(), offsets.as_ptr(), metadata, timeout);
+            ffi::rd_kafka_consumer_group_metadata_destroy(metadata);
+            ClientError::check(error)
+        };
+        result.map_err(|error| broken(Step::SendOffsets, &error))
+    }
+
+    fn commit(&self, producer: &Producer, sealed: &SealedBatch) -> Result<(), Broken> {
+        let deadline = Instant::now() + self.options.commit_timeout;
+        loop {
+            let left = deadline.saturating_duration_since(Instant::now()).max(Duration::from_millis(1));
+            // SAFETY: the client is alive.
+            let result = ClientError::check(unsafe { ffi::rd_kafka_commit_transaction(producer.client.as_ptr(), milliseconds(left)) });
+            let Err(error) = result else { return Ok(()) };
+            match disposition(Step::Commit, &error) {
+                Disposition::Retry if Instant::now() < deadline => {}
+                Disposition::Retry => return Err(Broken::Replace { why: format!("commit without an answer: {error}"), fenced: false }),
+                Disposition::Abort => return Err(self.poison(producer, sealed).unwrap_or_else(|| broken(Step::Commit, &error))),
+                Disposition::Fenced | Disposition::Unknown | Disposition::Poison | Disposition::Fatal => return Err(broken(Step::Commit, &error)),
+            }
+        }
+    }
+
+    /// Finds the output that the broker refused, if one of the failed deliveries can only be that.
+    fn poison(&self, producer: &Producer, sealed: &SealedBatch) -> Option<Broken> {
+        let refused = producer.client.mailbox().take_refused();
+        let suspects: Vec<_> = refused.iter().filter(|(_, code)| is_poison(*code)).collect();
+        // All outputs of one refused request fail alike: the largest is the best guess when size is the reason.
+        let &&(index, code) = suspects.iter().max_by_key(|(index, _)| sealed.outputs.get(*index).map_or(0, |view| view.payload_bytes()))?;
+        let view = sealed.outputs.get(index)?;
+        self.refused_output(&ClientError::from_code(code), &view, sealed)
+    }
+
+    fn refused_output(&self, error: &ClientError, view: &OutputView<'_>, sealed: &SealedBatch) -> Option<Broken> {
+        if !is_poison(error.code) {
+            return None;
+        }
+        let topic = self.options.topics.get(view.output().index())?.clone();
+        if error.code == code::TOPIC_AUTHORIZATION_FAILED {
+            return Some(Broken::AbortAndStop(StopReason::NotPermitted { what: format!("writing to topic {topic} is not permitted: {error}") }));
+        }
+        let (place, offset) = sealed.sources.get(view.source() as usize)?;
+        let input = self.options.inputs.get(usize::from(place.topic.0))?.clone();
+        let place = Place { topic: input, partition: place.partition.get(), offset: offset.get() };
+        let reason = format!("{error}; {} bytes of key and value", view.payload_bytes());
+        Some(Broken::AbortAndStop(StopReason::PoisonOutput { topic, reason, place }))
+    }
+
+    fn abort(&self, producer: &Producer) -> Result<(), Broken> {
+        let deadline = Instant::now() + ABORT_TIMEOUT;
+        loop {
+            let left = deadline.saturating_duration_since(Instant::now()).max(Duration::from_millis(1));
+            // SAFETY: the client is alive.
+            let result = ClientError::check(unsafe { ffi::rd_kafka_abort_transaction(producer.client.as_ptr(), milliseconds(left)) });
+            let Err(error) = result else { return Ok(()) };
+            if disposition(Step::Abort, &error) != Disposition::Retry || Instant::now() >= deadline {
+                return Err(Broken::Replace { why: format!("abort failed: {error}"), fenced: is_fenced(error.code) });
+            }
+        }
+    }
+
+    fn settle(&mut self, broken: Broken) -> Outcome {
+        let (then, why) = match broken {
+            Broken::Replace { why, fenced } => return self.replace(why, fenced),
+            Broken::Abort(why) => (None, why),
+            Broken::AbortAndStop(reason) => (Some(reason.clone()), reason.to_string()),
+        };
+        let aborted = match &self.producer {
+            Some(producer) => self.abort(producer),
+            None => Ok(()),
+        };
+        match (aborted, then) {
+            (Ok(()), None) => Outcome::Aborted { why },
+            // A transaction that could not be aborted is never committed by us either; the next producer aborts it.
+            (Ok(()) | Err(_), Some(reason)) => Outcome::Stop(reason),
+            (Err(Broken::Replace { why: also, fenced }), None) => self.replace(format!("{why}; {also}"), fenced),
+            (Err(_), None) => Outcome::Aborted { why },
+        }
+    }
+
+    /// The old producer is gone before anything else is said: it can send nothing late.
+    fn replace(&mut self, why: String, fenced: bool) -> Outcome {
+        self.producer = None;
+        Outcome::Replace { why, fenced }
+    }
+}
+
+impl Transactor for KafkaProducer {
+    fn initialise(&mut self) -> Result<(), InitError> {
+        let stop = |what: String| InitError::Stop(StopReason::Configuration { what });
+        if self.producer.is_none() {
+            self.producer = Some(self.open().map_err(|error| stop(format!("the client refuses its configuration: {}", error.text)))?);
+        }
+        let Some(producer) = &self.producer else { return Err(InitError::NotYet("no producer".to_owned())) };
+        // SAFETY: the client is alive. After a retriable time-out the same call resumes.
+        let result = ClientError::check(unsafe { ffi::rd_kafka_init_transactions(producer.client.as_ptr(), INIT_TIMEOUT_MS) });
+        let Err(error) = result else {
+            producer.client.mailbox().forget_error();
+            return Ok(());
+        };
+        producer.client.serve(0);
+        let cause = producer.client.mailbox().last_error();
+        let id = &self.options.transactional_id;
+        let refusal = init_refusal(id, &error, cause.as_ref());
+        if refusal.is_some() || error.nature != Nature::Retriable {
+            // A client in a fatal state cannot be used again.
+            self.producer = None;
+        }
+        Err(refusal.map_or_else(
+            || {
+                let cause = cause.map_or_else(String::new, |cause| format!(" (last error of the client: {cause})"));
+                InitError::NotYet(format!("the transactional id {id} cannot be initialised yet: {error}{cause}"))
+            },
+            InitError::Stop,
+        ))
+    }
+
+    fn transact(&mut self, sealed: &SealedBatch) -> Outcome {
+        assert!(!sealed.offsets.is_empty(), "EO-2: a transaction without offsets would commit unfenced");
+        let Some(producer) = &self.producer else { return Outcome::Aborted { why: "there is no producer".to_owned() } };
+        producer.client.mailbox().take_refused();
+        match self.send(producer, sealed) {
+            Ok(()) => Outcome::Committed,
+            Err(broken) => self.settle(broken),
+        }
+    }
+
+    fn resolve(&mut self, partitions: &[(SourcePartition, u64)]) -> Vec<Resolved> {
+        let answer = |seen: &dyn Fn(SourcePartition) -> OwnerSeen| {
+            partitions.iter().map(|&(partition, assignment)| Resolved { partition, assignment, seen: seen(partition) }).collect()
+        };
+        let places: Vec<_> =
+            partitions.iter().map(|(place, _)| (self.options.inputs[usize::from(place.topic.0)].clone(), place.partition.get())).collect();
+        let listed = match group_offsets(&self.group_client, &self.options.group_id, Some(&places), true, RESOLVE_TIMEOUT) {
+            Ok(listed) => listed,
+            Err(error) => {
+                tracing::warn!(error = %error, "committed offsets cannot be read yet; trying again");
+                return answer(&|_| OwnerSeen::Unanswered);
+            }
+        };
+        answer(&|place| {
+            let topic = &self.options.inputs[usize::from(place.topic.0)];
+            let entry = listed.iter().find(|entry| entry.topic == *topic && entry.partition == place.partition.get());
+            entry.map_or(OwnerSeen::Unanswered, |entry| self.owner_seen(place, entry))
+        })
+    }
+
+    fn serve(&mut self) {
+        if let Some(producer) = &self.producer {
+            producer.client.serve(0);
+        }
+    }
+
+    fn producer(&self) -> Option<(i64, i32)> {
+        self.producer.as_ref()?.client.mailbox().producer()
+    }
+}
+
+impl KafkaProducer {
+    fn owner_seen(&self, place: SourcePartition, entry: &PartitionEntry) -> OwnerSeen {
+        match (entry.code, Offset::new(entry.offset)) {
+            (code::UNSTABLE_OFFSET_COMMIT, _) => OwnerSeen::Pending,
+            (0, Some(offset)) => {
+                let metadata = std::str::from_utf8(&entry.metadata).unwrap_or("?");
+                OwnerSeen::At(offset, OwnerRecord::parse(metadata).ok())
+            }
+            (0, None) => self.without_offset(place),
+            (other, _) => {
+                tracing::warn!(topic = entry.topic, partition = entry.partition, error = %ClientError::from_code(other), "committed offset unanswered");
+                OwnerSeen::Unanswered
+            }
+        }
+    }
+
+    /// A partition without an offset in a known group: added since, if its number is above all that have one; then it is
+    /// read from its beginning. Otherwise its offset was lost.
+    fn without_offset(&self, place: SourcePartition) -> OwnerSeen {
+        let topic = &self.options.inputs[usize::from(place.topic.0)];
+        let Ok(all) = group_offsets(&self.group_client, &self.options.group_id, None, false, RESOLVE_TIMEOUT) else { return OwnerSeen::Unanswered };
+        let highest = all.iter().filter(|entry| entry.topic == *topic && entry.offset >= 0).map(|entry| entry.partition).max();
+        if highest.is_some_and(|highest| highest > place.partition.get()) {
+            return OwnerSeen::Missing;
+        }
+        let places = [(topic.clone(), place.partition.get())];
+        let start = crate::admin::list_offsets(&self.group_client, &places, crate::admin::Spec::Earliest, RESOLVE_TIMEOUT);
+        match start.ok().and_then(|start| Offset::new(start.first()?.offset)) {
+            Some(offset) => {
+                tracing::info!(
+                    topic,
+                    partition = place.partition.get(),
+                    offset = offset.get(),
+                    "a partition new to the group is read from its beginning"
+                );
+                OwnerSeen::At(offset, None)
+            }
+            None => OwnerSeen::Unanswered,
+        }
+    }
+}
+
+fn init_refusal(id: &str, error: &ClientError, cause: Option<&ClientError>) -> Option<StopReason> {
+    let what = format!("the transactional id {id} cannot be initialised: {error}");
+    match error.code {
+        code::INVALID_TRANSACTION_TIMEOUT => {
+            Some(StopReason::Configuration { what: format!("{what}; timeouts.transaction is above the broker's transaction.max.timeout.ms") })
+        }
+        code::TRANSACTIONAL_ID_AUTHORIZATION_FAILED | code::CLUSTER_AUTHORIZATION_FAILED => Some(StopReason::NotPermitted { what }),
+        _ if cause.is_some_and(|cause| cause.code == code::AUTHENTICATION) => {
+            Some(StopReason::NotPermitted { what: format!("{what}; {}", cause.map_or_else(String::new, ToString::to_string)) })
+        }
+        _ => None,
+    }
+}
+
+fn broken(step: Step, error: &ClientError) -> Broken {
+    let why = format!("{step:?}: {error}");
+    match disposition(step, error) {
+        Disposition::Retry | Disposition::Abort | Disposition::Poison => Broken::Abort(why),
+        Disposition::Fenced => Broken::Replace { why, fenced: true },
+        Disposition::Unknown | Disposition::Fatal => Broken::Replace { why, fenced: false },
+    }
+}
+
+fn milliseconds(duration: Duration) -> i32 {
+    i32::try_from(duration.as_millis()).unwrap_or(i32::MAX)
+}
+
+fn group_metadata(membership: &Membership) -> *mut ffi::rd_kafka_consumer_group_metadata_t {
+    let (group, member) = (c_string(&membership.group_id), c_string(&membership.member_id));
+    let instance = membership.group_instance_id.as_deref().map(c_string);
+    let instance = instance.as_ref().map_or(std::ptr::null(), |instance| instance.as_ptr());
+    // SAFETY: all strings are C strings and are copied; the instance may be null.
+    unsafe { ffi::rd_kafka_consumer_group_metadata_new_with_genid(group.as_ptr(), membership.generation, member.as_ptr(), instance) }
+}
+
+fn memory(bytes: Option<&[u8]>) -> ffi::rd_kafka_vu_union {
+    // A null pointer is a null key or value; an empty one must not be null.
+    let mem = bytes.map_or(ffi::memory { ptr: std::ptr::null(), size: 0 }, |bytes| ffi::memory { ptr: bytes.as_ptr().cast(), size: bytes.len() });
+    ffi::rd_kafka_vu_union { mem }
+}
+
+fn try_produce(producer: &Producer, index: usize, view: &OutputView<'_>) -> Result<(), ClientError> {
+    let Some(topic) = producer.topics.get(view.output().index()) else { return Err(ClientError::from_code(code::UNKNOWN_TOPIC)) };
+    let headers = output_headers(view);
+    let partition = match view.partitioning() {
+        Partitioning::ByKey => ffi::PARTITION_UA,
+        Partitioning::Fixed(partition) => partition.get(),
+    };
+    let opaque = (index + 1) as *mut c_void;
+    let argument = |vtype, u| ffi::rd_kafka_vu_t { vtype, u };
+    let mut arguments = [
+        argument(ffi::VTYPE_RKT, ffi::rd_kafka_vu_union { rkt: topic.0.as_ptr() }),
+        argument(ffi::VTYPE_PARTITION, ffi::rd_kafka_vu_union { i32: partition }),
+        argument(ffi::VTYPE_MSGFLAGS, ffi::rd_kafka_vu_union { int: ffi::MSG_F_COPY }),
+        argument(ffi::VTYPE_KEY, memory(view.key())),
+        argument(ffi::VTYPE_VALUE, memory(view.value())),
+        argument(ffi::VTYPE_OPAQUE, ffi::rd_kafka_vu_union { ptr: opaque }),
+        argument(ffi::VTYPE_TIMESTAMP, ffi::rd_kafka_vu_union { i64: view.timestamp().map_or(0, transom_sdk::Timestamp::as_millis) }),
+        argument(ffi::VTYPE_HEADERS, ffi::rd_kafka_vu_union { headers: headers.map_or(std::ptr::null_mut(), NonNull::as_ptr) }),
+    ];
+    let count = if headers.is_some() { arguments.len() } else { arguments.len() - 1 };
+    // SAFETY: client and topic are alive; key and value live during the call and are copied; the headers become the
+    // library's on success and stay ours on failure.
+    unsafe {
+        let error = ffi::rd_kafka_produceva(producer.client.as_ptr(), arguments.as_mut_ptr(), count);
+        let result = ClientError::check(error);
+        if let (Err(_), Some(headers)) = (&result, headers) {
+            ffi::rd_kafka_headers_destroy(headers.as_ptr());
+        }
+        result
+    }
+}
+
+fn output_headers(view: &OutputView<'_>) -> Option<NonNull<ffi::rd_kafka_headers_t>> {
+    let headers = view.headers();
+    if headers.len() == 0 {
+        return None;
+    }
+    // SAFETY: the list is ours; names and values are copied. A null value has no length.
+    unsafe {
+        let list = ffi::rd_kafka_headers_new(headers.len());
+        for header in headers {
+            let value = header.value.map_or((std::ptr::null(), -1), |value| (value.as_ptr().cast::<c_void>(), value.len().cast_signed()));
+            ffi::rd_kafka_header_add(list, header.name.as_ptr().cast(), header.name.len().cast_signed(), value.0, value.1);
+        }
+        NonNull::new(list)
+    }
+}

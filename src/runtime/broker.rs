@@ -1,0 +1,165 @@
+//! The broker as the runtime sees it: blocking calls in two halves, one for each of a worker's threads.
+
+use std::ops::ControlFlow;
+use std::time::Duration;
+use transom_engine::{Batch, Outcome, OwnerRecord, Resolved, SourcePartition, StopReason};
+use transom_sdk::{Offset, OutputBuffer, Record};
+
+/// A worker's standing in its consumer group at one moment. Read once when a batch is closed and never again for that
+/// batch: the broker checks membership, not who owns a partition, so newer metadata would let a zombie commit (KIP-447).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Membership {
+    /// Consumer group.
+    pub group_id: String,
+    /// Generation (classic) or member epoch (`consumer` protocol). Invariant: such that the broker checks it (EO-2).
+    pub generation: i32,
+    /// Member id. Invariant: not empty (EO-2).
+    pub member_id: String,
+    /// Static members' name.
+    pub group_instance_id: Option<String>,
+}
+
+/// A closed batch, complete: it can be handed to another thread and needs nothing from the consumer any more.
+#[derive(Debug)]
+pub struct SealedBatch {
+    /// What it stands for.
+    pub batch: Batch,
+    /// What it sends.
+    pub outputs: OutputBuffer,
+    /// For each input record, by its index, where it came from.
+    pub sources: Vec<(SourcePartition, Offset)>,
+    /// For each partition, the offset to commit and the owner record that goes with it. Never empty (EO-2).
+    pub offsets: Vec<(SourcePartition, Offset, OwnerRecord)>,
+    /// The metadata captured at close.
+    pub membership: Membership,
+}
+
+/// What the consumer reports beside records.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum SourceEvent {
+    /// Partitions were given to us; answer with [`Source::assign`].
+    Assigned(Vec<SourcePartition>),
+    /// Partitions are asked back; answer with [`Source::give_back`].
+    Revoked(Vec<SourcePartition>),
+    /// Partitions are gone; acknowledge with [`Source::give_back`].
+    Lost(Vec<SourcePartition>),
+    /// Something is wrong and the client goes on trying.
+    Trouble(String),
+    /// Something is wrong for good.
+    Stop(StopReason),
+}
+
+/// A call on the consumer that did not work.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{what}")]
+pub struct SourceError {
+    /// Which call and how it failed.
+    pub what: String,
+}
+
+/// The consumer's half, used by the worker's first thread only.
+pub trait Source {
+    /// Joins the group.
+    ///
+    /// # Errors
+    /// When the client refuses the subscription.
+    fn subscribe(&mut self) -> Result<(), SourceError>;
+
+    /// Returns what happened since the last call, without waiting.
+    fn poll(&mut self) -> Vec<SourceEvent>;
+
+    /// Hands over at most `records_max` fetched records in offset order per partition, until `handler` breaks; a record
+    /// whose handling broke counts as handed over. Records that were not handed over come again with the next call.
+    ///
+    /// # Errors
+    /// A reason to stop, such as a position out of range.
+    fn fetch(&mut self, records_max: usize, handler: &mut dyn FnMut(SourcePartition, &Record<'_>) -> ControlFlow<()>) -> Result<usize, StopReason>;
+
+    /// Waits for records, an event or a wake-up, at most `limit`.
+    fn wait(&mut self, limit: Duration);
+
+    /// Returns a handle that ends a [`Source::wait`] from another thread.
+    fn waker(&self) -> Box<dyn Fn() + Send>;
+
+    /// Accepts the assignment last reported and fetches from these positions.
+    ///
+    /// # Errors
+    /// When the client refuses.
+    fn assign(&mut self, positions: &[(SourcePartition, Offset)]) -> Result<(), SourceError>;
+
+    /// Drops what was fetched for these partitions and fetches from these positions.
+    ///
+    /// # Errors
+    /// When the client refuses.
+    fn seek(&mut self, positions: &[(SourcePartition, Offset)]) -> Result<(), SourceError>;
+
+    /// Agrees to a revoke or acknowledges a loss.
+    ///
+    /// # Errors
+    /// When the client refuses.
+    fn give_back(&mut self, partitions: &[SourcePartition]) -> Result<(), SourceError>;
+
+    /// Returns our standing in the group, or `None` when the broker would not check it (EO-2).
+    fn membership(&mut self) -> Option<Membership>;
+
+    /// Returns the client's own position if nothing fetched waits for this partition: it steps over control records.
+    fn quiet_position(&mut self, partition: SourcePartition) -> Option<Offset>;
+
+    /// Leaves the group, unless a static member, and closes.
+    fn close(&mut self);
+}
+
+/// Why a producer is not initialised yet, or never will be.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum InitError {
+    /// Not yet: the broker or its coordinator cannot be reached or is busy. Try again.
+    NotYet(String),
+    /// Never, in this set-up.
+    Stop(StopReason),
+}
+
+/// The producer's half, used by the worker's second thread only.
+pub trait Transactor: Send {
+    /// Makes a new producer, after the old one is gone, and initialises its transactional id: one bounded attempt.
+    ///
+    /// # Errors
+    /// [`InitError`].
+    fn initialise(&mut self) -> Result<(), InitError>;
+
+    /// Sends a batch: begin, produce, offsets, commit. Returns only when the outcome is known or never will be.
+    fn transact(&mut self, sealed: &SealedBatch) -> Outcome;
+
+    /// Reads committed offsets and owner records.
+    fn resolve(&mut self, partitions: &[(SourcePartition, u64)]) -> Vec<Resolved>;
+
+    /// Serves logs and errors while nothing else is to do.
+    fn serve(&mut self);
+
+    /// Returns producer id and epoch, where known, for status.
+    fn producer(&self) -> Option<(i64, i32)>;
+}
+
+/// Reads offsets of the input topics for lag, on a thread of its own.
+pub trait Watcher: Send {
+    /// Returns the last stable offset of each partition that answered.
+    ///
+    /// # Errors
+    /// When nothing answered.
+    fn last_stable_offsets(&mut self, partitions: &[SourcePartition]) -> Result<Vec<(SourcePartition, i64)>, SourceError>;
+}
+
+/// A cluster that workers can be connected to.
+pub trait Broker: Sync {
+    /// The consumer's half.
+    type Source: Source;
+    /// The producer's half.
+    type Transactor: Transactor + 'static;
+
+    /// Makes the two halves of one worker.
+    ///
+    /// # Errors
+    /// When the client refuses its configuration.
+    fn connect(&self, worker: u16) -> Result<(Self::Source, Self::Transactor), StopReason>;
+}

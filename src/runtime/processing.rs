@@ -1,0 +1,106 @@
+//! From one record to its fate: attempts, back-off, dead letter.
+
+use crate::clock::Clock;
+use crate::dead_letter::{self, DeadLetter};
+use crate::options::PipelineOptions;
+use std::sync::Arc;
+use std::time::Duration;
+use transom_engine::{Fate, Place, SourcePartition, StopReason};
+use transom_sdk::{
+    Attempt, AttemptError, FailureClass, OutputBuffer, OutputId, Processor, Record, Registry, Setup, SetupError, Timestamp, Tombstones,
+};
+
+/// Longest pause between two attempts: the group must see this worker poll again long before `max.poll.interval.ms`.
+const BACKOFF_MAX: Duration = Duration::from_secs(5);
+
+/// Builds the step's processor: once for each worker, and again after a panic.
+pub trait ProcessorFactory: Send + Sync {
+    /// Builds one.
+    ///
+    /// # Errors
+    /// What the constructor refuses.
+    fn build(&self) -> Result<Box<dyn Processor>, SetupError>;
+}
+
+/// A factory for a registered processor.
+#[derive(Debug)]
+pub struct RegistryFactory {
+    /// Where it is registered.
+    pub registry: Registry,
+    /// Its name.
+    pub name: String,
+    /// The outputs it may write to.
+    pub routes: transom_sdk::Routes,
+    /// The step's `with:`.
+    pub with: serde_json::Value,
+    /// The step's `tombstones:`.
+    pub tombstones: Tombstones,
+}
+
+impl ProcessorFactory for RegistryFactory {
+    fn build(&self) -> Result<Box<dyn Processor>, SetupError> {
+        self.registry.construct(&self.name, &Setup::new(&self.routes, &self.with, self.tombstones))
+    }
+}
+
+/// The processing half of one worker.
+pub(crate) struct Processing {
+    options: Arc<PipelineOptions>,
+    factory: Arc<dyn ProcessorFactory>,
+    processor: Box<dyn Processor>,
+    dead_letters: OutputId,
+}
+
+impl Processing {
+    pub(crate) fn new(options: Arc<PipelineOptions>, factory: Arc<dyn ProcessorFactory>) -> Result<Self, SetupError> {
+        let processor = factory.build()?;
+        let dead_letters = dead_letter::dead_letter_output(options.routes.as_slice().len());
+        Ok(Self { options, factory, processor, dead_letters })
+    }
+
+    /// Processes one record into `outputs` and returns its fate. `source` is its index in the batch.
+    ///
+    /// # Errors
+    /// [`StopReason::BadRecord`] when it cannot be processed and there is no dead-letter topic; nothing is appended then.
+    pub(crate) fn process(
+        &mut self,
+        source: (u32, SourcePartition),
+        record: &Record<'_>,
+        outputs: &mut OutputBuffer,
+        now: Timestamp,
+    ) -> Result<Fate, StopReason> {
+        let options = Arc::clone(&self.options);
+        let mut number = 1;
+        loop {
+            let surroundings = Attempt { routes: &options.routes, source: source.0, number, now };
+            let error = match transom_sdk::attempt(self.processor.as_mut(), record, outputs, surroundings) {
+                Ok(0) => return Ok(Fate::Filtered),
+                Ok(_) => return Ok(Fate::Produced),
+                Err(error) => error,
+            };
+            if let AttemptError::Panicked(_) = &error {
+                self.processor = self.factory.build().map_err(|error| StopReason::Configuration { what: error.to_string() })?;
+            }
+            let failure = error.failure();
+            if failure.class() == FailureClass::Transient && number < options.step.attempts {
+                std::thread::sleep(backoff(options.step.backoff, number));
+                number += 1;
+                continue;
+            }
+            let Some(dead_letters) = &options.dead_letters else {
+                return Err(StopReason::BadRecord { place: place(record), reason: failure.to_string() });
+            };
+            let letter = DeadLetter { pipeline: &options.pipeline, step: &options.step.id, failure, attempts: number, failed_at: Clock::wall() };
+            dead_letter::append(outputs, self.dead_letters, source, record, dead_letters, &letter);
+            return Ok(Fate::DeadLettered);
+        }
+    }
+}
+
+pub(crate) fn place(record: &Record<'_>) -> Place {
+    Place { topic: record.topic().to_owned(), partition: record.partition().get(), offset: record.offset().get() }
+}
+
+fn backoff(first: Duration, attempt: u32) -> Duration {
+    first.saturating_mul(1_u32.checked_shl(attempt - 1).unwrap_or(u32::MAX)).min(BACKOFF_MAX)
+}

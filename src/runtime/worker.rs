@@ -1,0 +1,537 @@
+//! The first thread of a worker: consumer, processing, and the engine whose commands it carries out.
+
+use crate::broker::{Broker, SealedBatch, Source, SourceEvent, Transactor};
+use crate::clock::Clock;
+use crate::metrics::Metrics;
+use crate::options::PipelineOptions;
+use crate::processing::{Processing, ProcessorFactory};
+use crate::status::{PartitionStatus, Readiness, StatusBoard};
+use crate::supervisor::{Control, Request};
+use crate::transact::{Job, Report, Spare, TransactLoop};
+use std::collections::hash_map::RandomState;
+use std::hash::{BuildHasher, Hasher};
+use std::ops::ControlFlow;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::time::{Duration, Instant};
+use transom_engine::{
+    Batch, CloseReason, Command, Event, Fate, FateCounts, Handed, Incarnation, Millis, Outcome, OwnerRecord, Ownership, SourcePartition, State,
+    StopReason, TransactionalId, Worker,
+};
+use transom_sdk::{Offset, OutputBuffer, Record};
+
+/// Most records handed over before the worker looks at events again.
+const RECORDS_PER_ROUND: usize = 2_000;
+/// Longest time spent on records before the worker looks at events again; slow transforms must not starve a rebalance.
+const ROUND_TIME_MAX: Duration = Duration::from_millis(100);
+/// Longest sleep: events of the client are served at least this often.
+const WAIT_MAX: Duration = Duration::from_millis(100);
+/// How often a quiet partition's position is looked at, to step over control records.
+const QUIET_LOOK_INTERVAL_MS: u64 = 500;
+
+/// What a worker shares with the process.
+pub(crate) struct Surroundings {
+    pub(crate) options: Arc<PipelineOptions>,
+    pub(crate) factory: Arc<dyn ProcessorFactory>,
+    pub(crate) board: Arc<StatusBoard>,
+    pub(crate) metrics: Arc<Metrics>,
+    pub(crate) control: Arc<Control>,
+    pub(crate) clock: Clock,
+}
+
+/// Runs one worker to its end.
+pub(crate) fn run<B: Broker>(broker: &B, number: u16, surroundings: Surroundings) -> StopReason {
+    let reason = match WorkerLoop::start(broker, number, surroundings) {
+        Ok((mut worker, transact)) => {
+            let reason = worker.work();
+            if reason == StopReason::DrainCutShort {
+                // At once: neither the group nor the transaction is waited for. The broker ends both, and the process is gone.
+                std::mem::forget(worker);
+                return reason;
+            }
+            worker.source.close();
+            drop(worker);
+            // The transact thread sees the hang-up after its present call.
+            let _ = transact.join();
+            reason
+        }
+        Err(reason) => reason,
+    };
+    match &reason {
+        StopReason::Drained => tracing::info!(worker = number, "drained"),
+        reason => tracing::error!(worker = number, reason = %reason, "stopped"),
+    }
+    reason
+}
+
+struct WorkerLoop<S> {
+    number: u16,
+    source: S,
+    engine: Worker,
+    processing: Processing,
+    jobs: Sender<Job>,
+    reports: Receiver<Report>,
+    transactional_id: TransactionalId,
+    incarnation: Incarnation,
+    outputs: OutputBuffer,
+    sources: Vec<(SourcePartition, Offset)>,
+    spare: Spare,
+    books: Books,
+    around: Surroundings,
+    trouble: String,
+    generation: Option<i32>,
+    last_commit: Duration,
+    quiet_look_at: Millis,
+    shown: Option<State>,
+    joined: Joined,
+}
+
+/// Whether the group ever answered.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Joined {
+    No,
+    Yes,
+}
+
+/// The worker's own count of what it handed over, kept apart from the engine's, so that one can check the other.
+#[derive(Default)]
+struct Books {
+    handed: u64,
+    dropped: u64,
+    written_off: u64,
+    open: u64,
+    in_flight: u64,
+    in_doubt: u64,
+    committed: FateCounts,
+    batches_committed: u64,
+    batches_aborted: u64,
+}
+
+impl Books {
+    fn unaccounted(&self) -> i64 {
+        let settled = self.committed.total() + self.dropped + self.written_off + self.open + self.in_flight + self.in_doubt;
+        i64::try_from(self.handed).unwrap_or(i64::MAX) - i64::try_from(settled).unwrap_or(i64::MAX)
+    }
+}
+
+impl<S: Source> WorkerLoop<S> {
+    fn start<B>(broker: &B, number: u16, around: Surroundings) -> Result<(Self, std::thread::JoinHandle<()>), StopReason>
+    where
+        B: Broker<Source = S>,
+    {
+        let options = Arc::clone(&around.options);
+        let configuration = |what: String| StopReason::Configuration { what };
+        let transactional_id =
+            TransactionalId::new(&options.pipeline, &options.instance, number).map_err(|error| configuration(error.to_string()))?;
+        let processing = Processing::new(Arc::clone(&options), Arc::clone(&around.factory)).map_err(|error| configuration(error.to_string()))?;
+        let (source, transactor) = broker.connect(number)?;
+        let (jobs, job_queue) = channel();
+        let (report_queue, reports) = channel();
+        let transact = spawn_transact(transactor, job_queue, report_queue, source.waker(), &around, number)?;
+        // std's hasher keys are random per process and per call: 64 bits that tell one life of this id from the next.
+        let incarnation = Incarnation(RandomState::new().build_hasher().finish());
+        let (engine, first) = Worker::new(options.limits, transactional_id.clone(), incarnation);
+        let mut worker = Self {
+            number,
+            source,
+            engine,
+            processing,
+            jobs,
+            reports,
+            transactional_id,
+            incarnation,
+            outputs: OutputBuffer::new(),
+            sources: Vec::new(),
+            spare: Spare::default(),
+            books: Books::default(),
+            around,
+            trouble: String::new(),
+            generation: None,
+            last_commit: Duration::ZERO,
+            quiet_look_at: Millis(0),
+            shown: None,
+            joined: Joined::No,
+        };
+        worker.send(match first {
+            Command::Reinitialise => Job::Initialise,
+            other => unreachable!("a new worker begins with its producer, not {other:?}"),
+        });
+        worker.source.subscribe().map_err(|error| configuration(error.to_string()))?;
+        Ok((worker, transact))
+    }
+
+    fn work(&mut self) -> StopReason {
+        let mut commands = Vec::new();
+        loop {
+            match self.around.control.request() {
+                Request::Run => {}
+                Request::Drain => self.step(Event::Finish(StopReason::Drained), &mut commands),
+                Request::Abort => return StopReason::DrainCutShort,
+            }
+            let mut busy = self.take_reports(&mut commands);
+            busy |= self.take_events(&mut commands);
+            if let Some(reason) = self.carry_out(&mut commands) {
+                return reason;
+            }
+            busy |= self.hand_over(&mut commands);
+            self.step(Event::Tick, &mut commands);
+            if let Some(reason) = self.carry_out(&mut commands) {
+                return reason;
+            }
+            self.show();
+            self.around.board.beat(self.number);
+            if !busy {
+                self.look_at_quiet(&mut commands);
+                self.source.wait(self.sleep());
+            }
+        }
+    }
+
+    fn step(&mut self, event: Event, commands: &mut Vec<Command>) {
+        let now = self.around.clock.now();
+        self.engine.step(event, now, commands);
+    }
+
+    fn sleep(&self) -> Duration {
+        let now = self.around.clock.now();
+        let due = self.engine.due(now).map_or(WAIT_MAX, |due| Duration::from_millis(due.since(now)));
+        due.min(WAIT_MAX)
+    }
+
+    fn take_reports(&mut self, commands: &mut Vec<Command>) -> bool {
+        let mut any = false;
+        while let Ok(report) = self.reports.try_recv() {
+            any = true;
+            let event = match report {
+                Report::Ready { producer } => {
+                    self.trouble.clear();
+                    self.around.board.update(self.number, |row| {
+                        row.producer_id = producer.map(|(id, _)| id);
+                        row.producer_epoch = producer.map(|(_, epoch)| epoch);
+                    });
+                    tracing::info!(worker = self.number, transactional_id = %self.transactional_id, "producer initialised");
+                    Event::ProducerReady
+                }
+                Report::NotReady(why) => {
+                    if self.trouble != why {
+                        tracing::warn!(worker = self.number, reason = %why, "producer is not initialised yet; trying again");
+                        self.trouble = why;
+                    }
+                    continue;
+                }
+                Report::Ended { id, outcome, took, spare } => {
+                    self.spare = spare;
+                    self.last_commit = took;
+                    self.note_outcome(&outcome);
+                    Event::Ended(id, outcome)
+                }
+                Report::Resolved(answers) => Event::Resolved(answers),
+                Report::Stop(reason) => Event::Halt(reason),
+            };
+            self.step(event, commands);
+        }
+        any
+    }
+
+    fn note_outcome(&mut self, outcome: &Outcome) {
+        let records = std::mem::take(&mut self.books.in_flight);
+        let (word, why) = match outcome {
+            Outcome::Committed => ("committed", String::new()),
+            Outcome::Aborted { why } => ("aborted", why.clone()),
+            Outcome::Replace { why, fenced: true } => ("fenced", why.clone()),
+            Outcome::Replace { why, fenced: false } => ("unknown", why.clone()),
+            Outcome::Stop(reason) => ("aborted", reason.to_string()),
+        };
+        self.around.metrics.transaction(word);
+        match outcome {
+            // `Account` or `WriteOff` settles it, possibly much later.
+            Outcome::Committed | Outcome::Replace { .. } => self.books.in_doubt += records,
+            Outcome::Aborted { .. } | Outcome::Stop(_) => {
+                self.books.dropped += records;
+                self.books.batches_aborted += 1;
+            }
+        }
+        if let Outcome::Replace { .. } = outcome {
+            self.around.metrics.producer_replaced();
+        }
+        if word != "committed" {
+            tracing::warn!(worker = self.number, outcome = word, reason = %why, records, "transaction did not commit");
+        }
+        self.trouble = why;
+    }
+
+    fn take_events(&mut self, commands: &mut Vec<Command>) -> bool {
+        let events = self.source.poll();
+        let any = !events.is_empty();
+        for event in events {
+            match event {
+                SourceEvent::Assigned(partitions) => {
+                    self.joined = Joined::Yes;
+                    tracing::info!(worker = self.number, partitions = ?self.names(&partitions), "partitions assigned");
+                    self.step(Event::Assigned(partitions), commands);
+                }
+                SourceEvent::Revoked(partitions) => {
+                    tracing::info!(worker = self.number, partitions = ?self.names(&partitions), "partitions asked back");
+                    self.step(Event::Revoked(partitions), commands);
+                }
+                SourceEvent::Lost(partitions) => {
+                    tracing::warn!(worker = self.number, partitions = ?self.names(&partitions), "partitions lost");
+                    self.step(Event::Lost(partitions), commands);
+                }
+                SourceEvent::Trouble(why) => {
+                    if self.trouble != why {
+                        tracing::warn!(worker = self.number, reason = %why, "consumer has trouble; the client goes on trying");
+                        self.trouble = why;
+                    }
+                }
+                SourceEvent::Stop(reason) => self.step(Event::Halt(reason), commands),
+            }
+        }
+        any
+    }
+
+    fn names(&self, partitions: &[SourcePartition]) -> Vec<String> {
+        partitions.iter().map(|place| format!("{}/{}", self.topic(*place), place.partition)).collect()
+    }
+
+    fn topic(&self, place: SourcePartition) -> &str {
+        self.around.options.inputs.get(usize::from(place.topic.0)).map_or("?", String::as_str)
+    }
+
+    /// Hands fetched records to the processor and their fates to the engine; returns whether there were any.
+    fn hand_over(&mut self, commands: &mut Vec<Command>) -> bool {
+        if !self.engine.wants_records(self.around.clock.now()) {
+            return false;
+        }
+        let mut round = Round { engine: &self.engine, handed: Vec::new(), stop: None, until: Instant::now() + ROUND_TIME_MAX };
+        let wall = Clock::wall();
+        let (processing, outputs, sources) = (&mut self.processing, &mut self.outputs, &mut self.sources);
+        let fetched = self.source.fetch(RECORDS_PER_ROUND, &mut |place, record| round.record(place, record, processing, (outputs, sources), wall));
+        let Round { handed, stop, .. } = round;
+        let any = !handed.is_empty();
+        for handed in handed {
+            self.books.handed += handed.records;
+            self.books.open += handed.records;
+            self.step(Event::Handed(handed), commands);
+        }
+        if let Some(reason) = stop {
+            self.step(Event::Finish(reason), commands);
+        }
+        match fetched {
+            Ok(records) => any || records > 0,
+            Err(reason) => {
+                self.step(Event::Halt(reason), commands);
+                true
+            }
+        }
+    }
+
+    /// Steps over control records: without this a quiet input that is written in transactions would show lag for ever.
+    fn look_at_quiet(&mut self, commands: &mut Vec<Command>) {
+        let now = self.around.clock.now();
+        if now < self.quiet_look_at || !self.engine.wants_records(now) {
+            return;
+        }
+        self.quiet_look_at = now.plus(QUIET_LOOK_INTERVAL_MS);
+        let known: Vec<_> = self.engine.partitions().filter_map(|(place, offsets)| Some((place, offsets?.1))).collect();
+        for (partition, position) in known {
+            if let Some(next) = self.source.quiet_position(partition).filter(|next| *next > position) {
+                let handed = Handed { partition, first: None, next, records: 0, fates: FateCounts::default(), bytes: 0 };
+                self.step(Event::Handed(handed), commands);
+            }
+        }
+    }
+
+    fn carry_out(&mut self, commands: &mut Vec<Command>) -> Option<StopReason> {
+        let mut stopped = None;
+        // A command may bring new ones, which come behind those already there.
+        while !commands.is_empty() {
+            for command in std::mem::take(commands) {
+                if let Err(reason) = self.carry_out_one(command, commands, &mut stopped) {
+                    self.step(Event::Halt(reason), commands);
+                }
+            }
+        }
+        stopped
+    }
+
+    fn carry_out_one(&mut self, command: Command, commands: &mut Vec<Command>, stopped: &mut Option<StopReason>) -> Result<(), StopReason> {
+        let refused = |error: crate::broker::SourceError| StopReason::Fatal { what: error.to_string() };
+        match command {
+            Command::Reinitialise => self.send(Job::Initialise),
+            Command::Resolve(partitions) => self.send(Job::Resolve(partitions)),
+            Command::Assign(positions) => self.source.assign(&positions).map_err(refused)?,
+            Command::Seek(positions) => self.source.seek(&positions).map_err(refused)?,
+            Command::GiveBack(partitions) => {
+                tracing::info!(worker = self.number, partitions = ?self.names(&partitions), "partitions given back");
+                self.source.give_back(&partitions).map_err(refused)?;
+            }
+            Command::DiscardOpen => {
+                self.outputs.clear();
+                self.sources.clear();
+                self.books.dropped += std::mem::take(&mut self.books.open);
+            }
+            Command::Transact(batch, reason) => self.seal(batch, reason, commands),
+            Command::Account(batch) => self.account(&batch),
+            Command::WriteOff(batch) => {
+                tracing::warn!(worker = self.number, batch = batch.id.0, records = batch.records, "outcome of a batch is left to its successor");
+                self.books.in_doubt -= batch.records;
+                self.books.written_off += batch.records;
+            }
+            Command::Stop(reason) => *stopped = Some(reason),
+        }
+        Ok(())
+    }
+
+    /// Captures the group metadata (once, here, never again for this batch) and hands the batch to the transact thread.
+    fn seal(&mut self, batch: Batch, reason: CloseReason, commands: &mut Vec<Command>) {
+        self.books.in_flight = std::mem::take(&mut self.books.open);
+        let outputs = std::mem::replace(&mut self.outputs, std::mem::take(&mut self.spare.outputs));
+        let sources = std::mem::replace(&mut self.sources, std::mem::take(&mut self.spare.sources));
+        let Some(membership) = self.source.membership() else {
+            // EO-2: the broker would not check such metadata, so nothing is sent with it.
+            let why = "no valid membership in the group at batch close".to_owned();
+            self.note_outcome(&Outcome::Aborted { why: why.clone() });
+            return self.step(Event::Ended(batch.id, Outcome::Aborted { why }), commands);
+        };
+        self.generation = Some(membership.generation);
+        tracing::trace!(worker = self.number, batch = batch.id.0, records = batch.records, outputs = outputs.len(), reason = ?reason, "batch closed");
+        let owner = |batch: &Batch| OwnerRecord {
+            transactional_id: self.transactional_id.clone(),
+            incarnation: self.incarnation,
+            batch: batch.id,
+            ownership: Ownership::Held,
+        };
+        let offsets = batch.progress.iter().map(|(place, interval)| (place, interval.end, owner(&batch))).collect();
+        self.send(Job::Transact(Box::new(SealedBatch { batch, outputs, sources, offsets, membership })));
+    }
+
+    fn send(&self, job: Job) {
+        // The transact thread ends only after this side hung up; if it is gone it panicked, and so must we.
+        assert!(self.jobs.send(job).is_ok(), "the transact thread is gone");
+    }
+
+    fn account(&mut self, batch: &Batch) {
+        self.books.in_doubt -= batch.records;
+        self.books.committed.merge(&batch.fates);
+        self.books.batches_committed += 1;
+        let age = self.around.clock.now().since(batch.opened_at);
+        self.around.metrics.committed(&batch.fates, batch.records, self.last_commit.as_secs_f64(), Duration::from_millis(age).as_secs_f64());
+        self.show_books();
+    }
+
+    fn show_books(&self) {
+        let unaccounted = self.books.unaccounted();
+        if unaccounted != 0 {
+            tracing::error!(worker = self.number, unaccounted, "records without a fate");
+        }
+        self.around.board.update(self.number, |row| {
+            row.fates = Fate::ALL.iter().map(|fate| (fate.as_str(), self.books.committed.get(*fate))).collect();
+            row.batches_committed = self.books.batches_committed;
+            row.batches_aborted = self.books.batches_aborted;
+            row.unaccounted_records = unaccounted;
+            row.generation = self.generation;
+        });
+    }
+
+    fn show(&mut self) {
+        let state = self.engine.state(self.around.clock.now());
+        if self.shown != Some(state) {
+            tracing::info!(worker = self.number, state = state.as_str(), reason = %self.trouble, "state changed");
+            self.shown = Some(state);
+        }
+        let readiness = match state {
+            State::WaitingForPartitions if self.joined == Joined::No => Readiness::Starting,
+            State::Running | State::WaitingForPartitions | State::ResolvingOffsets => Readiness::Ready,
+            State::Initialising | State::BackingOff | State::InDoubt => Readiness::Troubled,
+            State::Draining | State::Stopped => Readiness::Stopping,
+        };
+        let partitions: Vec<_> = self.engine.partitions().collect();
+        self.around.board.update(self.number, |row| {
+            row.state = state.as_str();
+            row.reason.clone_from(&self.trouble);
+            row.ready = readiness;
+            if row.transactional_id.is_empty() {
+                row.transactional_id = self.transactional_id.to_string();
+                row.incarnation = self.incarnation.to_string();
+            }
+            let mut old = std::mem::take(&mut row.partitions);
+            row.partitions.extend(partitions.iter().map(|(place, offsets)| {
+                let topic = self.topic(*place);
+                let kept = old.iter_mut().find(|row| row.partition == place.partition.get() && row.topic == topic).map(std::mem::take);
+                let mut status = kept.unwrap_or_default();
+                if status.topic.is_empty() {
+                    status = PartitionStatus { topic: topic.to_owned(), partition: place.partition.get(), ..PartitionStatus::default() };
+                }
+                status.committed = offsets.map(|(committed, _)| committed.get());
+                status.position = offsets.map(|(_, position)| position.get());
+                status
+            }));
+        });
+    }
+}
+
+fn spawn_transact<T: Transactor + 'static>(
+    transactor: T,
+    jobs: Receiver<Job>,
+    reports: Sender<Report>,
+    wake: Box<dyn Fn() + Send>,
+    around: &Surroundings,
+    number: u16,
+) -> Result<std::thread::JoinHandle<()>, StopReason> {
+    let start_budget = around.options.start_budget;
+    let transact = TransactLoop { transactor, jobs, reports, wake, control: Arc::clone(&around.control), start_budget };
+    std::thread::Builder::new()
+        .name(format!("transact-{number}"))
+        .spawn(move || transact.run())
+        .map_err(|error| StopReason::Fatal { what: format!("the transact thread cannot be started: {error}") })
+}
+
+/// One round of records between two looks at events.
+struct Round<'a> {
+    engine: &'a Worker,
+    handed: Vec<Handed>,
+    stop: Option<StopReason>,
+    until: Instant,
+}
+
+impl Round<'_> {
+    fn record(
+        &mut self,
+        place: SourcePartition,
+        record: &Record<'_>,
+        processing: &mut Processing,
+        (outputs, sources): (&mut OutputBuffer, &mut Vec<(SourcePartition, Offset)>),
+        wall: transom_sdk::Timestamp,
+    ) -> ControlFlow<()> {
+        let at = self.handed.iter().position(|handed| handed.partition == place);
+        let expected = match at {
+            Some(at) => Some(self.handed[at].next),
+            None => self.engine.position(place),
+        };
+        // Fetched before a rewind or a revoke: not ours to process now; the client fetches it again if it should be.
+        let Some(expected) = expected.filter(|expected| record.offset() >= *expected) else { return ControlFlow::Continue(()) };
+        let source = u32::try_from(sources.len()).unwrap_or(u32::MAX);
+        let before = outputs.byte_len();
+        let fate = match processing.process((source, place), record, outputs, wall) {
+            Ok(fate) => fate,
+            Err(reason) => {
+                self.stop = Some(reason);
+                return ControlFlow::Break(());
+            }
+        };
+        sources.push((place, record.offset()));
+        let at = at.unwrap_or_else(|| {
+            let first = Some(record.offset());
+            self.handed.push(Handed { partition: place, first, next: expected, records: 0, fates: FateCounts::default(), bytes: 0 });
+            self.handed.len() - 1
+        });
+        let handed = &mut self.handed[at];
+        handed.next = record.offset().next();
+        handed.records += 1;
+        handed.fates.add(fate);
+        let input = record.value().map_or(0, <[u8]>::len) + record.key().map_or(0, <[u8]>::len);
+        handed.bytes += u64::try_from(outputs.byte_len() - before + input).unwrap_or(u64::MAX);
+        if Instant::now() >= self.until { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+    }
+}

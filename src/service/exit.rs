@@ -1,0 +1,99 @@
+//! Exit codes, and what to do next: one row for each reason.
+
+use std::process::ExitCode;
+use transom_engine::StopReason;
+use transom_kafka::PreflightError;
+
+/// The exit codes of every command.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub(crate) enum Code {
+    Done = 0,
+    DataStopped = 65,
+    Unreachable = 69,
+    Bug = 70,
+    TryAgain = 75,
+    Permission = 77,
+    Configuration = 78,
+}
+
+impl From<Code> for ExitCode {
+    fn from(code: Code) -> Self {
+        Self::from(code as u8)
+    }
+}
+
+/// A command that did not do what it was asked: what happened, and what to do next.
+#[derive(Debug)]
+pub(crate) struct Failed {
+    pub(crate) code: Code,
+    pub(crate) what: String,
+    pub(crate) hint: String,
+}
+
+impl Failed {
+    pub(crate) fn new(code: Code, what: impl Into<String>, hint: impl Into<String>) -> Self {
+        Self { code, what: what.into(), hint: hint.into() }
+    }
+
+    /// Prints it on stderr and returns its exit code.
+    pub(crate) fn report(&self) -> ExitCode {
+        eprintln!("error: {}", self.what);
+        if !self.hint.is_empty() {
+            eprintln!("  hint: {}", self.hint);
+        }
+        self.code.into()
+    }
+}
+
+/// Returns exit code and next step for the reason a pipeline stopped for.
+pub(crate) fn of_stop(reason: &StopReason) -> (Code, &'static str) {
+    match reason {
+        StopReason::Drained => (Code::Done, ""),
+        StopReason::DrainCutShort => (Code::TryAgain, "start it again; it goes on where the last committed batch ended"),
+        StopReason::BadRecord { .. } => {
+            (Code::DataStopped, "add dead_letters to the pipeline to set such records aside, or mend the transform; the offset has not moved")
+        }
+        StopReason::PoisonOutput { .. } => {
+            (Code::DataStopped, "raise the output topic's max.message.bytes or make the transform's output smaller; the offset has not moved")
+        }
+        StopReason::OffsetsMissing { .. } => {
+            (Code::DataStopped, "the group's offsets expired or were deleted; set them with kafka-consumer-groups --reset-offsets, then start again")
+        }
+        StopReason::PositionOutOfRange { .. } => {
+            (Code::DataStopped, "records were deleted or the topic was recreated; decide where to go on with kafka-consumer-groups --reset-offsets")
+        }
+        StopReason::FencedTooOften { .. } | StopReason::InstanceFenced { .. } => {
+            (Code::Configuration, "give every process its own --instance name; stop the other one")
+        }
+        StopReason::SplitTask { .. } => (Code::Configuration, "all members of the group must use the range assignor"),
+        StopReason::Disagreement { .. } => (Code::Bug, "please report this with the log; nothing more was committed"),
+        StopReason::Bug { .. } => (Code::Bug, "please report this with the log; what was committed is consistent (EO-1)"),
+        StopReason::Unreachable { .. } => (Code::Unreachable, "check bootstrap.servers and whether the brokers run; start it again when they do"),
+        StopReason::NotPermitted { .. } => (Code::Permission, "grant the missing ACL to this pipeline's user"),
+        StopReason::Configuration { .. } => (Code::Configuration, "change the pipeline's YAML file or the broker's setting"),
+        StopReason::Fatal { .. } => (Code::TryAgain, "start it again; it goes on where the last committed batch ended"),
+        _ => (Code::TryAgain, "start it again"),
+    }
+}
+
+/// Returns the failure for what the first look at the cluster found.
+pub(crate) fn of_preflight(error: &PreflightError) -> Failed {
+    let (code, hint) = match error {
+        PreflightError::Unreachable { .. } => (Code::Unreachable, "check kafka.bootstrap.servers, the network and whether the brokers run"),
+        PreflightError::Authentication(_) => (Code::Permission, "check sasl.mechanism, sasl.username and sasl.password"),
+        PreflightError::Tls(_) => (Code::Configuration, "check security.protocol, ssl.ca.location and the broker's certificate"),
+        PreflightError::MissingTopic { .. } => {
+            (Code::Configuration, "correct the name, or create the pipeline's topics: transom topics create PIPELINE.yaml")
+        }
+        PreflightError::PartitionCounts { .. } => {
+            (Code::Configuration, "inputs of one pipeline are processed by partition number: give them equal counts")
+        }
+        PreflightError::Broker(_) => (Code::Configuration, "the guarantee rests on this; nothing was started"),
+        PreflightError::NotPermitted(_) => (Code::Permission, "grant the missing ACL to this pipeline's user"),
+        PreflightError::Configuration(_) => (Code::Configuration, "correct the property under kafka: in the pipeline's YAML file"),
+        PreflightError::NoAnswer(_) => (Code::Unreachable, "the cluster answered before; look at the broker's log and try again"),
+        _ => (Code::TryAgain, "try again"),
+    };
+    Failed::new(code, error.to_string(), hint)
+}

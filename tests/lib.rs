@@ -1,0 +1,1 @@
+//! Suites beyond one crate: see the README beside this file.

@@ -1,1 +1,3 @@
-//! Suites beyond one crate: see the README beside this file.
+//! Suites beyond one crate: see the README beside this file. This file holds what several suites need.
+
+pub mod orders;

@@ -57,6 +57,8 @@ pub struct ConnectOptions {
     pub inputs: Vec<String>,
     /// Topics by the index of `OutputId`: routes, then dead letters.
     pub outputs: Vec<String>,
+    /// Workers in this process.
+    pub workers: u16,
     /// Group protocol.
     pub protocol: GroupProtocol,
     /// Assignor.
@@ -198,8 +200,7 @@ impl Broker for KafkaBroker {
         let options = &self.options;
         let refused = |error: ClientError| StopReason::Configuration { what: format!("the client refuses its configuration: {}", error.text) };
         let transactional_id = transom_engine::TransactionalId::new(&options.pipeline, &options.instance, worker)
-            .map_err(|error| StopReason::Configuration { what: error.to_string() })?
-            .to_string();
+            .map_err(|error| StopReason::Configuration { what: error.to_string() })?;
         let instance_id = options.group_instance_id(worker);
         // The broker checks a classic member from generation 0 on, a `consumer` member from epoch 1 on.
         let min_generation = match options.protocol {
@@ -209,8 +210,10 @@ impl Broker for KafkaBroker {
         let group = (options.pipeline.as_str(), instance_id.as_deref());
         let consumer = KafkaConsumer::new(&options.consumer_properties(worker), &options.inputs, group, min_generation).map_err(refused)?;
         let producer_options = ProducerOptions {
-            properties: options.producer_properties(&transactional_id),
+            properties: options.producer_properties(&transactional_id.to_string()),
             transactional_id,
+            instance: options.instance.clone(),
+            workers: options.workers,
             group_id: options.pipeline.clone(),
             inputs: options.inputs.clone(),
             topics: options.outputs.clone(),

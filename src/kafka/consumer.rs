@@ -4,6 +4,7 @@
 //! take its time without nesting. Records are read from each partition's own queue, never from the consumer's: a batch
 //! read there swallows rebalances. The queue must be cut loose before every assign.
 
+use crate::admin::{Spec, list_offsets};
 use crate::disposition::code;
 use crate::ffi;
 use crate::handle::{ClientError, Handle, Kind, Nature, Properties, owned};
@@ -14,7 +15,7 @@ use std::ops::ControlFlow;
 use std::ptr::NonNull;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant};
-use transom_engine::{SourcePartition, StopReason, TopicId};
+use transom_engine::{OwnerRecord, SourcePartition, StopReason, TopicId};
 use transom_runtime::{Membership, Source, SourceError, SourceEvent};
 use transom_sdk::{Header, Offset, PartitionId, Record, Timestamp};
 
@@ -22,6 +23,8 @@ use transom_sdk::{Header, Offset, PartitionId, Record, Timestamp};
 const CHUNK: usize = 500;
 /// How long a seek may take before the partition is assigned anew instead.
 const SEEK_TIMEOUT_MS: c_int = 5_000;
+/// How long the log's bounds are asked for, for a message.
+const BOUNDS_TIMEOUT: Duration = Duration::from_secs(2);
 /// How long closing may take; a static member has nothing to tell, a dynamic one sends one request.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(5);
 
@@ -290,7 +293,13 @@ impl KafkaConsumer {
         match message.raw().err {
             code::AUTO_OFFSET_RESET => {
                 tracing::error!(topic, partition = place.partition.get(), position = position.get(), reason = %text, "position out of range");
-                Err(StopReason::PositionOutOfRange { partition: place, position, log_start: -1, log_end: -1 })
+                let bound = |spec| {
+                    let asked = [(topic.clone(), place.partition.get())];
+                    let listed = list_offsets(&self.client, &asked, spec, BOUNDS_TIMEOUT).ok();
+                    listed.and_then(|listed| listed.first().filter(|entry| entry.code == 0).map(|entry| entry.offset)).unwrap_or(-1)
+                };
+                let (log_start, log_end) = (bound(Spec::Earliest), bound(Spec::Latest));
+                Err(StopReason::PositionOutOfRange { partition: place, position, log_start, log_end })
             }
             code::TOPIC_AUTHORIZATION_FAILED => Err(StopReason::NotPermitted { what: format!("reading topic {topic} is not permitted: {text}") }),
             other => {
@@ -399,6 +408,44 @@ impl Source for KafkaConsumer {
     fn waker(&self) -> Box<dyn Fn() + Send> {
         let signal = Arc::clone(&self.signal);
         Box::new(move || signal.raise())
+    }
+
+    fn commit(&mut self, offsets: &[(SourcePartition, Offset, OwnerRecord)], timeout: Duration) -> Result<(), SourceError> {
+        // EO-2: without a membership that the broker checks, it would take the offsets from anybody.
+        if self.membership().is_none() {
+            return Err(SourceError { what: "no valid membership in the group".to_owned() });
+        }
+        let mut list = PartitionList::new();
+        for (place, offset, owner) in offsets {
+            list.add_with_metadata(self.name(*place), place.partition.get(), offset.get(), Some(&owner.encode()));
+        }
+        let deadline = Instant::now() + timeout;
+        // SAFETY: the client is alive; the list is copied; the queue is ours until freed here, and the library keeps its own
+        // reference for a late answer; events are ours to destroy after they were read.
+        let answer = unsafe {
+            let queue = ffi::rd_kafka_queue_new(self.client.as_ptr());
+            let sent = ffi::rd_kafka_commit_queue(self.client.as_ptr(), list.as_ptr(), queue, std::ptr::null_mut(), std::ptr::null_mut());
+            let mut answer = ClientError::check_code(sent).map(|()| None);
+            while matches!(answer, Ok(None)) && Instant::now() < deadline {
+                let event = ffi::rd_kafka_queue_poll(queue, 10);
+                if event.is_null() {
+                    continue;
+                }
+                if ffi::rd_kafka_event_type(event) == ffi::EVENT_OFFSET_COMMIT {
+                    let entries = copy_entries(ffi::rd_kafka_event_topic_partition_list(event));
+                    let refused = entries.iter().map(|entry| entry.code).find(|code| *code != 0);
+                    answer = ClientError::check_code(ffi::rd_kafka_event_error(event)).and(ClientError::check_code(refused.unwrap_or(0))).map(Some);
+                }
+                ffi::rd_kafka_event_destroy(event);
+            }
+            ffi::rd_kafka_queue_destroy(queue);
+            answer
+        };
+        match answer {
+            Ok(Some(())) => Ok(()),
+            Ok(None) => Err(SourceError { what: format!("the group did not answer an offset commit within {} ms", timeout.as_millis()) }),
+            Err(error) => Err(SourceError { what: format!("the group refused an offset commit: {error}") }),
+        }
     }
 
     fn assign(&mut self, positions: &[(SourcePartition, Offset)]) -> Result<(), SourceError> {

@@ -133,6 +133,7 @@ pub const VTYPE_HEADERS: c_int = 10;
 pub const EVENT_FETCH: c_int = 0x2;
 pub const EVENT_ERROR: c_int = 0x8;
 pub const EVENT_REBALANCE: c_int = 0x10;
+pub const EVENT_OFFSET_COMMIT: c_int = 0x20;
 
 pub const ADMIN_OP_CREATETOPICS: c_int = 1;
 pub const ADMIN_OP_DESCRIBECONFIGS: c_int = 5;
@@ -161,6 +162,25 @@ unsafe extern "C" {
     pub fn rd_kafka_conf_set_error_cb(conf: *mut rd_kafka_conf_t, cb: extern "C" fn(*mut rd_kafka_t, c_int, *const c_char, *mut c_void));
     pub fn rd_kafka_conf_set_dr_msg_cb(conf: *mut rd_kafka_conf_t, cb: extern "C" fn(*mut rd_kafka_t, *const rd_kafka_message_t, *mut c_void));
     pub fn rd_kafka_conf_set_stats_cb(conf: *mut rd_kafka_conf_t, cb: extern "C" fn(*mut rd_kafka_t, *mut c_char, size_t, *mut c_void) -> c_int);
+
+    pub fn rd_kafka_conf_interceptor_add_on_new(
+        conf: *mut rd_kafka_conf_t,
+        name: *const c_char,
+        on_new: extern "C" fn(*mut rd_kafka_t, *const rd_kafka_conf_t, *mut c_void, *mut c_char, size_t) -> i32,
+        opaque: *mut c_void,
+    ) -> i32;
+    pub fn rd_kafka_interceptor_add_on_request_sent(
+        rk: *mut rd_kafka_t,
+        name: *const c_char,
+        on_request_sent: extern "C" fn(*mut rd_kafka_t, c_int, *const c_char, i32, i16, i16, i32, size_t, *mut c_void) -> i32,
+        opaque: *mut c_void,
+    ) -> i32;
+    pub fn rd_kafka_interceptor_add_on_response_received(
+        rk: *mut rd_kafka_t,
+        name: *const c_char,
+        on_response_received: extern "C" fn(*mut rd_kafka_t, c_int, *const c_char, i32, i16, i16, i32, size_t, i64, i32, *mut c_void) -> i32,
+        opaque: *mut c_void,
+    ) -> i32;
 
     pub fn rd_kafka_new(kind: c_int, conf: *mut rd_kafka_conf_t, errstr: *mut c_char, size: size_t) -> *mut rd_kafka_t;
     pub fn rd_kafka_destroy_flags(rk: *mut rd_kafka_t, flags: c_int);
@@ -216,6 +236,13 @@ unsafe extern "C" {
         timeout_ms: c_int,
     ) -> *mut rd_kafka_error_t;
     pub fn rd_kafka_position(rk: *mut rd_kafka_t, partitions: *mut rd_kafka_topic_partition_list_t) -> i32;
+    pub fn rd_kafka_commit_queue(
+        rk: *mut rd_kafka_t,
+        offsets: *const rd_kafka_topic_partition_list_t,
+        queue: *mut rd_kafka_queue_t,
+        callback: *mut c_void,
+        opaque: *mut c_void,
+    ) -> i32;
     pub fn rd_kafka_consumer_close_queue(rk: *mut rd_kafka_t, queue: *mut rd_kafka_queue_t) -> *mut rd_kafka_error_t;
     pub fn rd_kafka_consumer_closed(rk: *mut rd_kafka_t) -> c_int;
 

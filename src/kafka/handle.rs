@@ -1,6 +1,7 @@
 //! One client handle: configuration in, errors out, callbacks contained.
 
 use crate::ffi;
+use crate::guard::{Guard, attach};
 use crate::list::c_string;
 use libc::{c_char, c_int, c_void, size_t};
 use std::ffi::CStr;
@@ -131,6 +132,8 @@ pub(crate) struct Mailbox {
     refused: Mutex<Vec<(usize, i32)>>,
     /// Producer id and epoch of the last statistics.
     producer: Mutex<Option<(i64, i32)>>,
+    /// Sees the requests of a transactional producer.
+    pub(crate) guard: Guard,
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
@@ -211,6 +214,11 @@ impl Handle {
                     ffi::rd_kafka_conf_set_error_cb(conf, on_error);
                     ffi::rd_kafka_conf_set_dr_msg_cb(conf, on_delivery);
                     ffi::rd_kafka_conf_set_stats_cb(conf, on_statistics);
+                    let attached = attach(conf, &raw const mailbox.guard);
+                    if attached != 0 {
+                        ffi::rd_kafka_conf_destroy(conf);
+                        return Err(ClientError::from_code(attached));
+                    }
                 }
                 Kind::PlainProducer => {
                     ffi::rd_kafka_conf_set_error_cb(conf, on_error);

@@ -10,6 +10,7 @@ mod broker;
 mod consumer;
 mod disposition;
 mod ffi;
+mod guard;
 mod handle;
 mod list;
 mod preflight;

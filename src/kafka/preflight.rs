@@ -10,6 +10,10 @@ const ATTEMPT: Duration = Duration::from_secs(5);
 /// A refused password or certificate is repeated for this long before it is believed: brokers answer so while they start.
 const REFUSAL_PATIENCE: Duration = Duration::from_secs(5);
 
+/// How a broker refuses an outsider's offset commit for a group with members: ILLEGAL_GENERATION, UNKNOWN_MEMBER_ID,
+/// REBALANCE_IN_PROGRESS, NON_EMPTY_GROUP.
+const GROUP_IN_USE: [i32; 4] = [22, 25, 27, 68];
+
 /// What is looked at.
 #[derive(Clone, Debug)]
 pub struct Preflight {
@@ -229,21 +233,28 @@ impl Preflight {
             StartOffset::Earliest => Spec::Earliest,
             StartOffset::Latest => Spec::Latest,
         };
-        let offsets = patient(|| list_offsets(&admin.client, &all, spec, ATTEMPT))
-            .map_err(|error| PreflightError::NoAnswer(format!("the offsets of the input topics cannot be read: {error}")))?;
-        if let Some(bad) = offsets.iter().find(|entry| entry.code != 0 || entry.offset < 0) {
-            let error = ClientError::from_code(bad.code);
-            return Err(PreflightError::NoAnswer(format!("the offset of {}/{} cannot be read: {error}", bad.topic, bad.partition)));
-        }
+        // A topic that was just created may have no leader yet: its entries are asked for again like a failed request.
+        let offsets = patient(|| {
+            let entries = list_offsets(&admin.client, &all, spec, ATTEMPT)?;
+            match entries.iter().find(|entry| entry.code != 0 || entry.offset < 0) {
+                Some(bad) => Err(ClientError {
+                    text: format!("{}/{}: {}", bad.topic, bad.partition, ClientError::from_code(bad.code).text),
+                    ..ClientError::from_code(bad.code)
+                }),
+                None => Ok(entries),
+            }
+        })
+        .map_err(|error| PreflightError::NoAnswer(format!("the offsets of the input topics cannot be read: {error}")))?;
         let offsets: Vec<_> = offsets.into_iter().map(|entry| (entry.topic, entry.partition, entry.offset)).collect();
         match patient(|| admin.seed_group(&self.group, &offsets, ATTEMPT)) {
             Ok(()) => Ok(true),
             Err(error) if matches!(error.code, code::GROUP_AUTHORIZATION_FAILED | code::TOPIC_AUTHORIZATION_FAILED) => Err(group_error(error)),
-            Err(error) => {
-                // The group has members by now: another instance was first, and it seeded the group before it joined.
+            // The group has members by now: another instance was first, and it seeded the group before it joined.
+            Err(error) if GROUP_IN_USE.contains(&error.code) => {
                 tracing::debug!(error = %error, "the group was seeded by another instance");
                 Ok(false)
             }
+            Err(error) => Err(PreflightError::NoAnswer(format!("the start offsets of group {} cannot be committed: {error}", self.group))),
         }
     }
 }

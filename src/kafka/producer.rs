@@ -3,6 +3,7 @@
 use crate::admin::group_offsets;
 use crate::disposition::{Step, code, disposition, is_fenced, is_poison};
 use crate::ffi;
+use crate::guard::Taint;
 use crate::handle::{ClientError, Handle, Kind, Nature, Properties};
 use crate::list::{PartitionEntry, PartitionList, c_string};
 use libc::c_void;
@@ -10,7 +11,7 @@ use std::ffi::CString;
 use std::ptr::NonNull;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use transom_engine::{Disposition, Outcome, OwnerRecord, OwnerSeen, Place, Resolved, SourcePartition, StopReason};
+use transom_engine::{Disposition, Outcome, OwnerRecord, OwnerSeen, Ownership, Place, Resolved, SourcePartition, StopReason, TransactionalId};
 use transom_runtime::{InitError, Membership, SealedBatch, Transactor};
 use transom_sdk::{Offset, OutputView, Partitioning};
 
@@ -27,7 +28,9 @@ const QUEUE_FULL_PAUSE_MS: i32 = 5;
 #[derive(Clone, Debug)]
 pub(crate) struct ProducerOptions {
     pub(crate) properties: Properties,
-    pub(crate) transactional_id: String,
+    pub(crate) transactional_id: TransactionalId,
+    pub(crate) instance: String,
+    pub(crate) workers: u16,
     pub(crate) group_id: String,
     pub(crate) inputs: Vec<String>,
     /// Topics by the index of `OutputId`: routes, then dead letters.
@@ -58,6 +61,9 @@ pub struct KafkaProducer {
     producer: Option<Producer>,
     /// The worker's consumer: offsets of the group are asked for on its handle (see `admin`).
     group_client: Arc<Handle>,
+    /// Why the producer must be replaced before the next transaction, if it must (see `guard`).
+    taint: Option<Taint>,
+    recycled: Option<&'static str>,
     input_names: Vec<CString>,
 }
 
@@ -77,7 +83,7 @@ enum Broken {
 impl KafkaProducer {
     pub(crate) fn new(options: ProducerOptions, group_client: Arc<Handle>) -> Self {
         let input_names = options.inputs.iter().map(|topic| c_string(topic)).collect();
-        Self { options, producer: None, group_client, input_names }
+        Self { options, producer: None, group_client, taint: None, recycled: None, input_names }
     }
 
     fn open(&self) -> Result<Producer, ClientError> {
@@ -191,6 +197,24 @@ impl KafkaProducer {
         }
     }
 
+    /// Replaces the producer of a tainted transaction before the next one begins: a late request of the old one dies of the
+    /// new epoch. The batch in hand goes out on the new one.
+    fn recycle(&mut self) -> Result<(), String> {
+        let Some(taint) = self.taint else { return Ok(()) };
+        self.producer = None;
+        match self.initialise() {
+            Ok(()) => {
+                tracing::info!(transactional_id = %self.options.transactional_id, request = taint.kind, how = taint.how, "producer recycled");
+                self.taint = None;
+                self.recycled = Some(taint.kind);
+                Ok(())
+            }
+            Err(InitError::NotYet(why)) => Err(why),
+            Err(InitError::Stop(reason)) => Err(reason.to_string()),
+            Err(_) => Err("the producer cannot be replaced".to_owned()),
+        }
+    }
+
     fn settle(&mut self, broken: Broken) -> Outcome {
         let (then, why) = match broken {
             Broken::Replace { why, fenced } => return self.replace(why, fenced),
@@ -204,7 +228,11 @@ impl KafkaProducer {
         match (aborted, then) {
             (Ok(()), None) => Outcome::Aborted { why },
             // A transaction that could not be aborted is never committed by us either; the next producer aborts it.
-            (Ok(()) | Err(_), Some(reason)) => Outcome::Stop(reason),
+            (Ok(()), Some(reason)) => Outcome::Stop(reason),
+            (Err(_), Some(reason)) => {
+                self.producer = None;
+                Outcome::Stop(reason)
+            }
             (Err(Broken::Replace { why: also, fenced }), None) => self.replace(format!("{why}; {also}"), fenced),
             (Err(_), None) => Outcome::Aborted { why },
         }
@@ -228,12 +256,13 @@ impl Transactor for KafkaProducer {
         let result = ClientError::check(unsafe { ffi::rd_kafka_init_transactions(producer.client.as_ptr(), INIT_TIMEOUT_MS) });
         let Err(error) = result else {
             producer.client.mailbox().forget_error();
+            self.taint = None;
             return Ok(());
         };
         producer.client.serve(0);
         let cause = producer.client.mailbox().last_error();
         let id = &self.options.transactional_id;
-        let refusal = init_refusal(id, &error, cause.as_ref());
+        let refusal = init_refusal(&id.to_string(), &error, cause.as_ref());
         if refusal.is_some() || error.nature != Nature::Retriable {
             // A client in a fatal state cannot be used again.
             self.producer = None;
@@ -249,12 +278,24 @@ impl Transactor for KafkaProducer {
 
     fn transact(&mut self, sealed: &SealedBatch) -> Outcome {
         assert!(!sealed.offsets.is_empty(), "EO-2: a transaction without offsets would commit unfenced");
+        if let Err(why) = self.recycle() {
+            return Outcome::Aborted { why };
+        }
         let Some(producer) = &self.producer else { return Outcome::Aborted { why: "there is no producer".to_owned() } };
-        producer.client.mailbox().take_refused();
-        match self.send(producer, sealed) {
+        let mailbox = Arc::clone(producer.client.mailbox());
+        mailbox.take_refused();
+        mailbox.guard.begin();
+        let outcome = match self.send(producer, sealed) {
             Ok(()) => Outcome::Committed,
             Err(broken) => self.settle(broken),
-        }
+        };
+        // A producer that is gone already can send nothing late.
+        self.taint = self.producer.is_some().then(|| mailbox.guard.taint()).flatten();
+        outcome
+    }
+
+    fn take_recycled(&mut self) -> Option<&'static str> {
+        self.recycled.take()
     }
 
     fn resolve(&mut self, partitions: &[(SourcePartition, u64)]) -> Vec<Resolved> {
@@ -263,6 +304,7 @@ impl Transactor for KafkaProducer {
         };
         let places: Vec<_> =
             partitions.iter().map(|(place, _)| (self.options.inputs[usize::from(place.topic.0)].clone(), place.partition.get())).collect();
+        self.take_over(&places);
         let listed = match group_offsets(&self.group_client, &self.options.group_id, Some(&places), true, RESOLVE_TIMEOUT) {
             Ok(listed) => listed,
             Err(error) => {
@@ -289,6 +331,50 @@ impl Transactor for KafkaProducer {
 }
 
 impl KafkaProducer {
+    /// Fences every id that still holds one of these partitions. Without this a reader of the output, and we ourselves, wait
+    /// until the dead owner's transaction times out.
+    fn take_over(&self, places: &[(String, i32)]) {
+        let first = self.holders(places);
+        if first.is_empty() {
+            return;
+        }
+        // Several successors of one dead instance come here together; those who look again a little later see what is left.
+        std::thread::sleep(Duration::from_millis(u64::from(std::process::id() % 20)));
+        let holders: Vec<_> = self.holders(places).into_iter().filter(|holder| first.contains(holder)).collect();
+        let properties = &self.options.properties;
+        std::thread::scope(|scope| {
+            for holder in &holders {
+                scope.spawn(move || fence(properties, &holder.transactional_id));
+            }
+        });
+    }
+
+    /// Returns the owner records of others that hold one of these partitions, one for each id.
+    fn holders(&self, places: &[(String, i32)]) -> Vec<OwnerRecord> {
+        let listed = match group_offsets(&self.group_client, &self.options.group_id, Some(places), false, RESOLVE_TIMEOUT) {
+            Ok(listed) => listed,
+            Err(error) => {
+                tracing::warn!(error = %error, "owner records cannot be read yet");
+                return Vec::new();
+            }
+        };
+        let mut holders: Vec<OwnerRecord> = Vec::new();
+        for entry in listed.iter().filter(|entry| entry.code == 0) {
+            let Some(record) = std::str::from_utf8(&entry.metadata).ok().and_then(|text| OwnerRecord::parse(text).ok()) else { continue };
+            let known = holders.iter().any(|holder| holder.transactional_id == record.transactional_id);
+            if record.ownership == Ownership::Held && self.is_foreign(&record.transactional_id) && !known {
+                holders.push(record);
+            }
+        }
+        holders
+    }
+
+    /// Returns whether an id belongs to this pipeline and to no worker of this process.
+    fn is_foreign(&self, id: &TransactionalId) -> bool {
+        let ours = id.instance() == self.options.instance && id.worker() < self.options.workers;
+        id.pipeline() == self.options.transactional_id.pipeline() && !ours
+    }
+
     fn owner_seen(&self, place: SourcePartition, entry: &PartitionEntry) -> OwnerSeen {
         match (entry.code, Offset::new(entry.offset)) {
             (code::UNSTABLE_OFFSET_COMMIT, _) => OwnerSeen::Pending,
@@ -326,6 +412,24 @@ impl KafkaProducer {
                 OwnerSeen::At(offset, None)
             }
             None => OwnerSeen::Unanswered,
+        }
+    }
+}
+
+/// Takes an id over by initialising it: whatever its last owner left open is aborted, and it can commit nothing more.
+fn fence(properties: &Properties, id: &TransactionalId) {
+    let begun = Instant::now();
+    let mut properties = properties.clone();
+    properties.set("transactional.id", id.to_string());
+    let fenced = Handle::new(Kind::TransactionalProducer, &properties).and_then(|client| {
+        // SAFETY: the client is alive.
+        ClientError::check(unsafe { ffi::rd_kafka_init_transactions(client.as_ptr(), INIT_TIMEOUT_MS) })
+    });
+    let took_ms = begun.elapsed().as_millis();
+    match fenced {
+        Ok(()) => tracing::info!(transactional_id = %id, took_ms, "fenced the last owner of partitions taken over"),
+        Err(error) => {
+            tracing::warn!(transactional_id = %id, took_ms, error = %error, "the last owner of partitions taken over could not be fenced")
         }
     }
 }

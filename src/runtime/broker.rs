@@ -82,6 +82,12 @@ pub trait Source {
     /// Returns a handle that ends a [`Source::wait`] from another thread.
     fn waker(&self) -> Box<dyn Fn() + Send>;
 
+    /// Commits offsets with their owner records for the group, outside any transaction, under our present membership.
+    ///
+    /// # Errors
+    /// When we have none, the group refuses, or it does not answer within `timeout`.
+    fn commit(&mut self, offsets: &[(SourcePartition, Offset, OwnerRecord)], timeout: Duration) -> Result<(), SourceError>;
+
     /// Accepts the assignment last reported and fetches from these positions.
     ///
     /// # Errors
@@ -131,11 +137,16 @@ pub trait Transactor: Send {
     /// Sends a batch: begin, produce, offsets, commit. Returns only when the outcome is known or never will be.
     fn transact(&mut self, sealed: &SealedBatch) -> Outcome;
 
-    /// Reads committed offsets and owner records.
+    /// Reads committed offsets and owner records. An owner that still holds one of these partitions, and is not of this
+    /// process, is fenced first, so that its open transaction ends now and not at its time-out.
     fn resolve(&mut self, partitions: &[(SourcePartition, u64)]) -> Vec<Resolved>;
 
     /// Serves logs and errors while nothing else is to do.
     fn serve(&mut self);
+
+    /// Returns why the producer was replaced by a new one since the last call, if it was: the request kind whose late copy
+    /// could have acted on a later transaction.
+    fn take_recycled(&mut self) -> Option<&'static str>;
 
     /// Returns producer id and epoch, where known, for status.
     fn producer(&self) -> Option<(i64, i32)>;

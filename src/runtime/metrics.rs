@@ -21,6 +21,11 @@ struct OutcomeLabel {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct ReasonLabel {
+    reason: &'static str,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct PartitionLabel {
     topic: String,
     partition: i32,
@@ -40,7 +45,7 @@ pub struct Metrics {
     commit_seconds: Histogram,
     batch_seconds: Histogram,
     batch_records: Histogram,
-    replaced: Counter,
+    recycled: Family<ReasonLabel, Counter>,
     lag: Family<PartitionLabel, Gauge>,
     unaccounted: Gauge,
     state: Family<StateLabel, Gauge>,
@@ -60,18 +65,22 @@ impl Metrics {
         let seconds = || Histogram::new(exponential_buckets(0.001, 2.0, 16));
         let (commit_seconds, batch_seconds) = (seconds(), seconds());
         let batch_records = Histogram::new(exponential_buckets(1.0, 4.0, 10));
-        let (replaced, lag, unaccounted, state) = (Counter::default(), Family::default(), Gauge::default(), Family::default());
+        let (recycled, lag, unaccounted, state) = (Family::default(), Family::default(), Gauge::default(), Family::default());
         let mut registry = Registry::with_prefix("transom");
         registry.register("records", "committed input records by fate", records.clone());
         registry.register("transactions", "transactions by outcome", transactions.clone());
         registry.register_with_unit("commit_duration", "from produce to committed", Unit::Seconds, commit_seconds.clone());
         registry.register_with_unit("batch_duration", "from a batch's first record to committed", Unit::Seconds, batch_seconds.clone());
         registry.register("batch_records", "input records in a committed batch", batch_records.clone());
-        registry.register("producer_replaced", "producers replaced after an unknown outcome or a fence", replaced.clone());
+        registry.register(
+            "producer_recycled",
+            "producers replaced: after an unknown outcome, a fence, or a request that could come late",
+            recycled.clone(),
+        );
         registry.register("lag_records", "last stable offset minus committed offset, in offsets", lag.clone());
         registry.register("unaccounted_records", "records without a fate: 0, or an alarm", unaccounted.clone());
         registry.register("worker_state", "1 for the state each worker is in", state.clone());
-        Arc::new(Self { records, transactions, commit_seconds, batch_seconds, batch_records, replaced, lag, unaccounted, state, registry })
+        Arc::new(Self { records, transactions, commit_seconds, batch_seconds, batch_records, recycled, lag, unaccounted, state, registry })
     }
 
     pub(crate) fn committed(&self, fates: &FateCounts, records: u64, commit_seconds: f64, batch_seconds: f64) {
@@ -91,8 +100,8 @@ impl Metrics {
         self.transactions.get_or_create(&OutcomeLabel { outcome }).inc();
     }
 
-    pub(crate) fn producer_replaced(&self) {
-        self.replaced.inc();
+    pub(crate) fn producer_recycled(&self, reason: &'static str) {
+        self.recycled.get_or_create(&ReasonLabel { reason }).inc();
     }
 
     /// Returns the exposition text (OpenMetrics), with gauges as of `status`.

@@ -25,7 +25,7 @@ pub(crate) enum Job {
 pub(crate) enum Report {
     Ready { producer: Option<(i64, i32)> },
     NotReady(String),
-    Ended { id: BatchId, outcome: Outcome, took: Duration, spare: Spare },
+    Ended { id: BatchId, outcome: Outcome, took: Duration, spare: Spare, producer: Option<(i64, i32)>, recycled: Option<&'static str> },
     Resolved(Vec<Resolved>),
     Stop(StopReason),
 }
@@ -86,7 +86,14 @@ impl<T: Transactor> TransactLoop<T> {
         let mut spare = Spare { outputs: sealed.outputs, sources: sealed.sources };
         spare.outputs.clear();
         spare.sources.clear();
-        Report::Ended { id: sealed.batch.id, outcome, took: begun.elapsed(), spare }
+        Report::Ended {
+            id: sealed.batch.id,
+            outcome,
+            took: begun.elapsed(),
+            spare,
+            producer: self.transactor.producer(),
+            recycled: self.transactor.take_recycled(),
+        }
     }
 
     /// Tries until the producer is initialised. Before it was so for the first time there is a deadline; after that an

@@ -15,8 +15,8 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::{Duration, Instant};
 use transom_engine::{
-    Batch, CloseReason, Command, Event, Fate, FateCounts, Handed, Incarnation, Millis, Outcome, OwnerRecord, Ownership, SourcePartition, State,
-    StopReason, TransactionalId, Worker,
+    Batch, BatchId, Claim, CloseReason, Command, Event, Fate, FateCounts, Handed, Incarnation, Millis, Outcome, OwnerRecord, Ownership,
+    SourcePartition, State, StopReason, TransactionalId, Worker,
 };
 use transom_sdk::{Offset, OutputBuffer, Record};
 
@@ -28,6 +28,11 @@ const ROUND_TIME_MAX: Duration = Duration::from_millis(100);
 const WAIT_MAX: Duration = Duration::from_millis(100);
 /// How often a quiet partition's position is looked at, to step over control records.
 const QUIET_LOOK_INTERVAL_MS: u64 = 500;
+
+/// How long a claim may take: the group waits meanwhile only for us.
+const CLAIM_TIMEOUT: Duration = Duration::from_secs(5);
+/// How long a release may take; a revoke waits for it.
+const RELEASE_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// What a worker shares with the process.
 pub(crate) struct Surroundings {
@@ -205,10 +210,7 @@ impl<S: Source> WorkerLoop<S> {
             let event = match report {
                 Report::Ready { producer } => {
                     self.trouble.clear();
-                    self.around.board.update(self.number, |row| {
-                        row.producer_id = producer.map(|(id, _)| id);
-                        row.producer_epoch = producer.map(|(_, epoch)| epoch);
-                    });
+                    self.show_producer(producer);
                     tracing::info!(worker = self.number, transactional_id = %self.transactional_id, "producer initialised");
                     Event::ProducerReady
                 }
@@ -219,8 +221,12 @@ impl<S: Source> WorkerLoop<S> {
                     }
                     continue;
                 }
-                Report::Ended { id, outcome, took, spare } => {
+                Report::Ended { id, outcome, took, spare, producer, recycled } => {
                     self.spare = spare;
+                    self.show_producer(producer);
+                    if let Some(reason) = recycled {
+                        self.around.metrics.producer_recycled(reason);
+                    }
                     self.last_commit = took;
                     self.note_outcome(&outcome);
                     Event::Ended(id, outcome)
@@ -231,6 +237,13 @@ impl<S: Source> WorkerLoop<S> {
             self.step(event, commands);
         }
         any
+    }
+
+    fn show_producer(&self, producer: Option<(i64, i32)>) {
+        self.around.board.update(self.number, |row| {
+            row.producer_id = producer.map(|(id, _)| id);
+            row.producer_epoch = producer.map(|(_, epoch)| epoch);
+        });
     }
 
     fn note_outcome(&mut self, outcome: &Outcome) {
@@ -251,8 +264,8 @@ impl<S: Source> WorkerLoop<S> {
                 self.books.batches_aborted += 1;
             }
         }
-        if let Outcome::Replace { .. } = outcome {
-            self.around.metrics.producer_replaced();
+        if let Outcome::Replace { fenced, .. } = outcome {
+            self.around.metrics.producer_recycled(if *fenced { "fenced" } else { "unknown_outcome" });
         }
         if word != "committed" {
             tracing::warn!(worker = self.number, outcome = word, reason = %why, records, "transaction did not commit");
@@ -267,6 +280,9 @@ impl<S: Source> WorkerLoop<S> {
             match event {
                 SourceEvent::Assigned(partitions) => {
                     self.joined = Joined::Yes;
+                    if let Some(partition) = self.split_task(&partitions) {
+                        self.step(Event::Halt(StopReason::SplitTask { partition }), commands);
+                    }
                     tracing::info!(worker = self.number, partitions = ?self.names(&partitions), "partitions assigned");
                     self.step(Event::Assigned(partitions), commands);
                 }
@@ -288,6 +304,14 @@ impl<S: Source> WorkerLoop<S> {
             }
         }
         any
+    }
+
+    /// Returns a partition number of which some input topic's partition went to another worker.
+    fn split_task(&self, partitions: &[SourcePartition]) -> Option<i32> {
+        let inputs = self.around.options.inputs.len();
+        let number = |place: &SourcePartition| place.partition;
+        let of = |wanted| partitions.iter().filter(|place| number(place) == wanted).count();
+        partitions.iter().map(number).find(|partition| of(*partition) != inputs).map(transom_sdk::PartitionId::get)
     }
 
     fn names(&self, partitions: &[SourcePartition]) -> Vec<String> {
@@ -360,6 +384,21 @@ impl<S: Source> WorkerLoop<S> {
         match command {
             Command::Reinitialise => self.send(Job::Initialise),
             Command::Resolve(partitions) => self.send(Job::Resolve(partitions)),
+            Command::Claim(positions) => {
+                let claim = match self.source.commit(&self.owned(&positions, Ownership::Held), CLAIM_TIMEOUT) {
+                    Ok(()) => Claim::Committed,
+                    Err(error) => {
+                        tracing::warn!(worker = self.number, error = %error, "claim refused; reading offsets again");
+                        Claim::Refused
+                    }
+                };
+                self.step(Event::Claimed(claim), commands);
+            }
+            Command::Release(positions) => {
+                if let Err(error) = self.source.commit(&self.owned(&positions, Ownership::Released), RELEASE_TIMEOUT) {
+                    tracing::info!(worker = self.number, error = %error, "partitions not released; their next owner fences this id once");
+                }
+            }
             Command::Assign(positions) => self.source.assign(&positions).map_err(refused)?,
             Command::Seek(positions) => self.source.seek(&positions).map_err(refused)?,
             Command::GiveBack(partitions) => {
@@ -381,6 +420,12 @@ impl<S: Source> WorkerLoop<S> {
             Command::Stop(reason) => *stopped = Some(reason),
         }
         Ok(())
+    }
+
+    /// Returns owner records outside any batch: their batch number is 0.
+    fn owned(&self, positions: &[(SourcePartition, Offset)], ownership: Ownership) -> Vec<(SourcePartition, Offset, OwnerRecord)> {
+        let record = OwnerRecord { transactional_id: self.transactional_id.clone(), incarnation: self.incarnation, batch: BatchId(0), ownership };
+        positions.iter().map(|&(place, offset)| (place, offset, record.clone())).collect()
     }
 
     /// Captures the group metadata (once, here, never again for this batch) and hands the batch to the transact thread.

@@ -162,6 +162,7 @@ fn connect_options(plan: &Plan, instance: &config::Instance) -> ConnectOptions {
         producer: exposed(&plan.kafka.producer),
         inputs: plan.inputs.iter().map(|input| input.topic.name.clone()).collect(),
         outputs: outputs.map(|topic| topic.name.clone()).collect(),
+        workers: plan.workers,
         protocol: match plan.group.protocol {
             config::GroupProtocol::Classic => GroupProtocol::Classic,
             config::GroupProtocol::Consumer => GroupProtocol::Consumer,

@@ -1,6 +1,8 @@
-//! The test harness: real brokers, a Kafka client that shares nothing with the product, and the oracle.
+//! The test harness: real brokers, processes of `transom`, a Kafka client that shares nothing with the product, the oracle.
 //! It never links the product's crates: it sees `transom` only as a program and its topics only as bytes.
 
 pub mod broker;
+pub mod instance;
 pub mod oracle;
+pub mod scenario;
 pub mod wire;

@@ -1,6 +1,6 @@
 //! Partitions given, asked back and lost; committed offsets read.
 
-use super::{Assigned, Command, OwnerSeen, Phase, Producer, RESOLVE_PAUSE_MS, Resolved, Task, Worker};
+use super::{Assigned, Claim, Command, OwnerSeen, Phase, Producer, RESOLVE_PAUSE_MS, Resolved, Task, Worker};
 use crate::batch::Batch;
 use crate::invariant::Invariant;
 use crate::place::{Millis, SourcePartition};
@@ -32,6 +32,25 @@ impl Worker {
         self.remove(&lost, commands);
     }
 
+    /// Says that partitions are held no more, where nothing of ours is on its way for them: what is in flight may still
+    /// move their offset, and a plain commit behind it would take it back (EO-4).
+    pub(super) fn release(&self, partitions: &BTreeSet<SourcePartition>, commands: &mut Vec<Command>) {
+        let busy = |partition: SourcePartition| {
+            let in_flight = self.in_flight.as_ref().is_some_and(|batch| batch.progress.get(partition).is_some());
+            in_flight || self.in_doubt.as_ref().is_some_and(|in_doubt| in_doubt.batch.progress.get(partition).is_some())
+        };
+        let mut released = Vec::new();
+        for &partition in partitions {
+            let task = self.tasks.get(&partition).map(|assigned| &assigned.task);
+            if let (Some(Task::Active { committed, .. }), false) = (task, busy(partition)) {
+                released.push((partition, *committed));
+            }
+        }
+        if !released.is_empty() {
+            commands.push(Command::Release(released));
+        }
+    }
+
     /// A revoke waits, within its budget, until every batch that holds one of its partitions is resolved.
     pub(super) fn advance_revoke(&mut self, now: Millis, commands: &mut Vec<Command>) {
         let Some(revoking) = &self.revoking else { return };
@@ -47,6 +66,7 @@ impl Worker {
             }
         }
         if let Some(revoking) = self.revoking.take() {
+            self.release(&revoking.partitions, commands);
             self.remove(&revoking.partitions, commands);
         }
     }
@@ -129,20 +149,40 @@ impl Worker {
         }
     }
 
-    /// Accepts an assignment when all its offsets are known: fetching never starts from a guess.
+    /// Claims an assignment when all its offsets are known: fetching never starts from a guess, nor before the claim.
     pub(super) fn accept_assignment(&mut self, commands: &mut Vec<Command>) {
         let Some(assigning) = &self.assigning else { return };
         let known = |partition: &SourcePartition| match self.tasks.get(partition).map(|assigned| &assigned.task) {
             Some(Task::Known { at }) => Some((*partition, *at)),
-            Some(Task::Waiting { .. } | Task::Asked | Task::Active { .. }) | None => None,
+            Some(Task::Waiting { .. } | Task::Asked | Task::Claiming { .. } | Task::Active { .. }) | None => None,
         };
         let Some(positions) = assigning.iter().map(known).collect::<Option<Vec<_>>>() else { return };
+        if positions.is_empty() {
+            self.assigning = None;
+            commands.push(Command::Assign(positions));
+            return;
+        }
         for (partition, at) in &positions {
             if let Some(assigned) = self.tasks.get_mut(partition) {
-                assigned.task = Task::Active { committed: *at, position: *at };
+                assigned.task = Task::Claiming { at: *at };
             }
         }
-        self.assigning = None;
-        commands.push(Command::Assign(positions));
+        commands.push(Command::Claim(positions));
+    }
+
+    pub(super) fn claimed(&mut self, claim: Claim, now: Millis, commands: &mut Vec<Command>) {
+        let mut positions = Vec::new();
+        for (&partition, assigned) in &mut self.tasks {
+            let Task::Claiming { at } = assigned.task else { continue };
+            assigned.task = match claim {
+                Claim::Committed => Task::Active { committed: at, position: at },
+                Claim::Refused => Task::Waiting { from: now.plus(RESOLVE_PAUSE_MS) },
+            };
+            positions.push((partition, at));
+        }
+        if claim == Claim::Committed && !positions.is_empty() {
+            self.assigning = None;
+            commands.push(Command::Assign(positions));
+        }
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!                Assigned            Resolved (all of the event)
-//!   (not ours) ───────────► Waiting ⇄ Asked ───────────► Active { committed ≤ position }
+//!   (not ours) ─────► Waiting ⇄ Asked ─► Known ─► Claiming ─► Active { committed ≤ position }
 //!        ▲                     ▲                            │ Handed: position moves, open batch grows
 //!        │ GiveBack            └── Reinitialise ────────────┤ Committed: committed moves
 //!        └─── Revoked (after its batches are resolved) ◄────┤ Aborted: position = committed, seek
@@ -97,6 +97,15 @@ pub struct Resolved {
     pub seen: OwnerSeen,
 }
 
+/// What became of a [`Command::Claim`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Claim {
+    /// It is in the group's offsets.
+    Committed,
+    /// It is not: the group moves on, or did not answer. The offsets are read again.
+    Refused,
+}
+
 /// How a transaction ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Outcome {
@@ -144,6 +153,8 @@ pub enum Event {
     Lost(Vec<SourcePartition>),
     /// Answers to [`Command::Resolve`].
     Resolved(Vec<Resolved>),
+    /// The claim was committed, or the group refused it.
+    Claimed(Claim),
     /// Records were processed into the open batch.
     Handed(Handed),
     /// Time passed.
@@ -163,6 +174,11 @@ pub enum Command {
     Reinitialise,
     /// Read the committed offsets and owner records of these partitions, each for its assignment.
     Resolve(Vec<(SourcePartition, u64)>),
+    /// Say in the group's offsets that these partitions are ours: a plain offset commit of their start, never a
+    /// transaction, so that it cannot stay pending. Answer with [`Event::Claimed`].
+    Claim(Vec<(SourcePartition, Offset)>),
+    /// Say that these partitions are held no more. A failure costs a later owner one needless fence, no more.
+    Release(Vec<(SourcePartition, Offset)>),
     /// Accept an assignment: fetch from these positions.
     Assign(Vec<(SourcePartition, Offset)>),
     /// Fetch from these positions instead.
@@ -226,6 +242,8 @@ enum Task {
     Asked,
     /// Its offset is known; it waits for the others of its assignment.
     Known { at: Offset },
+    /// Our claim of it is being committed.
+    Claiming { at: Offset },
     /// Invariant: `committed ≤ position`; records before `committed` are visible downstream, those before `position` handed over.
     Active { committed: Offset, position: Offset },
 }
@@ -330,6 +348,7 @@ impl Worker {
             }
             Event::Lost(partitions) => self.lost(partitions, commands),
             Event::Resolved(answers) => self.resolved(answers, now, commands),
+            Event::Claimed(claim) => self.claimed(claim, now, commands),
             Event::Handed(handed) => self.handed(handed, now),
             Event::Tick => {}
             Event::Ended(id, outcome) => self.ended(id, outcome, now, commands),
@@ -356,7 +375,7 @@ impl Worker {
     pub fn position(&self, partition: SourcePartition) -> Option<Offset> {
         match self.tasks.get(&partition)?.task {
             Task::Active { position, .. } => Some(position),
-            Task::Waiting { .. } | Task::Asked | Task::Known { .. } => None,
+            Task::Waiting { .. } | Task::Asked | Task::Known { .. } | Task::Claiming { .. } => None,
         }
     }
 
@@ -364,7 +383,7 @@ impl Worker {
     pub fn partitions(&self) -> impl Iterator<Item = (SourcePartition, Option<(Offset, Offset)>)> + '_ {
         self.tasks.iter().map(|(&partition, assigned)| match assigned.task {
             Task::Active { committed, position } => (partition, Some((committed, position))),
-            Task::Waiting { .. } | Task::Asked | Task::Known { .. } => (partition, None),
+            Task::Waiting { .. } | Task::Asked | Task::Known { .. } | Task::Claiming { .. } => (partition, None),
         })
     }
 
@@ -398,7 +417,7 @@ impl Worker {
         let asks = self.producer == Producer::Ready && matches!(self.phase, Phase::Running);
         let resolve = self.tasks.values().filter_map(|assigned| match assigned.task {
             Task::Waiting { from } if asks => Some(from),
-            Task::Waiting { .. } | Task::Asked | Task::Known { .. } | Task::Active { .. } => None,
+            Task::Waiting { .. } | Task::Asked | Task::Known { .. } | Task::Claiming { .. } | Task::Active { .. } => None,
         });
         let drain = match &self.phase {
             Phase::Draining { by, .. } => Some(*by),
@@ -508,6 +527,8 @@ impl Worker {
             return;
         }
         self.discard_open(commands);
+        let all: BTreeSet<_> = self.tasks.keys().copied().collect();
+        self.release(&all, commands);
         let cut_short = busy && reason == StopReason::Drained;
         self.phase = Phase::Stopped;
         commands.push(Command::Stop(if cut_short { StopReason::DrainCutShort } else { reason }));

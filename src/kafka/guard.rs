@@ -1,0 +1,163 @@
+//! The recycle guard (EO-5, KAFKA-17754): tells whether a late request of this transaction could act on the next one.
+//!
+//! librdkafka speaks the old transaction protocol, in which a delayed request of one transaction is taken for one of a
+//! later transaction of the same producer epoch: a late EndTxn ends it half-way, a late Produce writes into it. A
+//! transaction during which such a request failed in transport, or is unanswered when the transaction is resolved, is
+//! *tainted*: its producer is replaced before the next one begins. The epoch rises, and late requests die of it.
+//!
+//! Requests are seen by the library's interceptors. They fire twice for some kinds and always with correlation id 0
+//! (measured), so nothing is counted or matched: one state a kind.
+
+use crate::ffi;
+use libc::{c_char, c_int, c_void, size_t};
+use std::sync::atomic::{AtomicU8, Ordering};
+
+/// The request kinds that can act on a later transaction: name and API key.
+const KINDS: [(&str, i16); 5] = [("produce", 0), ("add_partitions", 24), ("add_offsets", 25), ("end_txn", 26), ("txn_offset_commit", 28)];
+
+const IDLE: u8 = 0;
+const SENT: u8 = 1;
+const ANSWERED: u8 = 2;
+/// Ended in a transport error or time-out; stays until the next transaction begins.
+const FAILED: u8 = 3;
+
+/// Why a transaction is tainted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Taint {
+    /// The request kind's name.
+    pub(crate) kind: &'static str,
+    /// `failed` or `unanswered`.
+    pub(crate) how: &'static str,
+}
+
+/// One state a request kind, written by the library's threads, read by the transact thread.
+#[derive(Debug, Default)]
+pub(crate) struct Guard {
+    states: [AtomicU8; KINDS.len()],
+}
+
+impl Guard {
+    fn state(&self, api_key: i16) -> Option<&AtomicU8> {
+        let index = KINDS.iter().position(|(_, key)| *key == api_key)?;
+        self.states.get(index)
+    }
+
+    fn sent(&self, api_key: i16) {
+        if let Some(state) = self.state(api_key) {
+            // A failure is not forgotten because the library sends again.
+            let _ = state.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |now| (now != FAILED).then_some(SENT));
+        }
+    }
+
+    fn answered(&self, api_key: i16, error: i32) {
+        if let Some(state) = self.state(api_key) {
+            // Errors of the library itself are negative: the request went out and no answer came. What the broker answered,
+            // good or bad, was executed or refused, and can do nothing later.
+            let next = if error < 0 { FAILED } else { ANSWERED };
+            let _ = state.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |now| (now != FAILED).then_some(next));
+        }
+    }
+
+    /// Forgets everything: a transaction begins.
+    pub(crate) fn begin(&self) {
+        for state in &self.states {
+            state.store(IDLE, Ordering::SeqCst);
+        }
+    }
+
+    /// Returns why the transaction that was just resolved is tainted, if it is.
+    pub(crate) fn taint(&self) -> Option<Taint> {
+        let states = KINDS.iter().zip(&self.states);
+        states.map(|((kind, _), state)| (*kind, state.load(Ordering::SeqCst))).find_map(|(kind, state)| match state {
+            SENT => Some(Taint { kind, how: "unanswered" }),
+            FAILED => Some(Taint { kind, how: "failed" }),
+            _ => None,
+        })
+    }
+}
+
+extern "C" fn on_request_sent(
+    _: *mut ffi::rd_kafka_t,
+    _: c_int,
+    _: *const c_char,
+    _: i32,
+    api_key: i16,
+    _: i16,
+    _: i32,
+    _: size_t,
+    opaque: *mut c_void,
+) -> i32 {
+    // SAFETY: the opaque pointer is the guard in the mailbox of a living handle. Nothing in here can panic.
+    unsafe { &*opaque.cast::<Guard>() }.sent(api_key);
+    0
+}
+
+extern "C" fn on_response_received(
+    _: *mut ffi::rd_kafka_t,
+    _: c_int,
+    _: *const c_char,
+    _: i32,
+    api_key: i16,
+    _: i16,
+    _: i32,
+    _: size_t,
+    _: i64,
+    error: i32,
+    opaque: *mut c_void,
+) -> i32 {
+    // SAFETY: as above.
+    unsafe { &*opaque.cast::<Guard>() }.answered(api_key, error);
+    0
+}
+
+extern "C" fn on_new(rk: *mut ffi::rd_kafka_t, _: *const ffi::rd_kafka_conf_t, opaque: *mut c_void, _: *mut c_char, _: size_t) -> i32 {
+    // SAFETY: called once by rd_kafka_new with the new client; the library allows adding interceptors here and only here.
+    unsafe {
+        let sent = ffi::rd_kafka_interceptor_add_on_request_sent(rk, NAME.as_ptr(), on_request_sent, opaque);
+        let received = ffi::rd_kafka_interceptor_add_on_response_received(rk, NAME.as_ptr(), on_response_received, opaque);
+        if sent == 0 { received } else { sent }
+    }
+}
+
+const NAME: &std::ffi::CStr = c"transom-recycle-guard";
+
+/// Attaches the guard to a configuration.
+///
+/// # Safety
+/// `conf` is valid; `guard` outlives the client made from it.
+pub(crate) unsafe fn attach(conf: *mut ffi::rd_kafka_conf_t, guard: *const Guard) -> i32 {
+    // SAFETY: promised by the caller.
+    unsafe { ffi::rd_kafka_conf_interceptor_add_on_new(conf, NAME.as_ptr(), on_new, guard.cast_mut().cast()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_failed_or_unanswered_request_taints_the_transaction() {
+        let guard = Guard::default();
+        guard.begin();
+        assert_eq!(guard.taint(), None);
+        guard.sent(26);
+        assert_eq!(guard.taint(), Some(Taint { kind: "end_txn", how: "unanswered" }));
+        guard.answered(26, 0);
+        assert_eq!(guard.taint(), None);
+        guard.sent(0);
+        guard.answered(0, -185);
+        guard.sent(0);
+        guard.answered(0, 0);
+        assert_eq!(guard.taint(), Some(Taint { kind: "produce", how: "failed" }), "sending again does not heal it");
+        guard.begin();
+        assert_eq!(guard.taint(), None);
+    }
+
+    #[test]
+    fn what_the_broker_refused_or_what_is_harmless_taints_nothing() {
+        let guard = Guard::default();
+        guard.sent(28);
+        guard.answered(28, 22);
+        guard.sent(3);
+        assert_eq!(guard.taint(), None);
+    }
+}

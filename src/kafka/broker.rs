@@ -11,6 +11,23 @@ use transom_runtime::{Broker, SourceError, Watcher};
 /// How long reading last stable offsets may take; lag is worth no longer wait.
 const LAG_TIMEOUT: Duration = Duration::from_secs(2);
 
+/// What holds for every record; the default is chosen by `service`, and nothing falls back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Guarantee {
+    /// Outputs and offsets in one transaction.
+    ExactlyOnce,
+    /// Outputs, then offsets.
+    AtLeastOnce,
+    /// Offsets, then outputs.
+    AtMostOnce,
+}
+
+/// Bytes fetched ahead for all partitions together, and the least and most for one, in KiB. The client's limit is one for
+/// each partition's queue; without a share each, 128 partitions would take gigabytes.
+const PREFETCH_KIB: i32 = 16_384;
+const PREFETCH_KIB_MIN: i32 = 512;
+const PREFETCH_KIB_MAX: i32 = 4_096;
+
 /// Which group protocol, and what goes with it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum GroupProtocol {
@@ -59,6 +76,10 @@ pub struct ConnectOptions {
     pub outputs: Vec<String>,
     /// Workers in this process.
     pub workers: u16,
+    /// What holds for every record.
+    pub guarantee: Guarantee,
+    /// Partitions of all inputs together, for the share of memory each may take.
+    pub input_partitions: i32,
     /// Group protocol.
     pub protocol: GroupProtocol,
     /// Assignor.
@@ -95,6 +116,7 @@ impl ConnectOptions {
     }
 
     fn consumer_properties(&self, worker: u16) -> Properties {
+        let prefetch = (PREFETCH_KIB / self.input_partitions.max(1)).clamp(PREFETCH_KIB_MIN, PREFETCH_KIB_MAX);
         // Defaults first: the user may change these.
         let mut properties = Properties::new()
             .with("client.id", "transom")
@@ -102,7 +124,7 @@ impl ConnectOptions {
             .with("fetch.queue.backoff.ms", "5")
             .with("fetch.wait.max.ms", "100")
             .with("queued.min.messages", "100000")
-            .with("queued.max.messages.kbytes", "32768")
+            .with("queued.max.messages.kbytes", prefetch.to_string())
             .with("check.crcs", "true")
             .with("topic.metadata.refresh.interval.ms", "30000");
         extend(&mut properties, &self.common);
@@ -155,12 +177,14 @@ impl ConnectOptions {
             .with("statistics.interval.ms", "5000");
         extend(&mut properties, &self.common);
         extend(&mut properties, &self.producer);
-        properties.set("transactional.id", transactional_id);
+        if self.guarantee == Guarantee::ExactlyOnce {
+            properties.set("transactional.id", transactional_id);
+            properties.set("transaction.timeout.ms", self.transaction_timeout.as_millis().to_string());
+        }
         properties.set("enable.idempotence", "true");
         properties.set("acks", "all");
         properties.set("partitioner", "murmur2_random");
         properties.set("delivery.report.only.error", "true");
-        properties.set("transaction.timeout.ms", self.transaction_timeout.as_millis().to_string());
         properties
     }
 }
@@ -214,6 +238,7 @@ impl Broker for KafkaBroker {
             transactional_id,
             instance: options.instance.clone(),
             workers: options.workers,
+            guarantee: options.guarantee,
             group_id: options.pipeline.clone(),
             inputs: options.inputs.clone(),
             topics: options.outputs.clone(),

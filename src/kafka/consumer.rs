@@ -328,6 +328,32 @@ impl KafkaConsumer {
     }
 }
 
+/// Commits offsets for the client's group outside any transaction, under its present generation.
+pub(crate) fn commit_offsets(client: &Handle, list: &PartitionList, timeout: Duration) -> Result<(), ClientError> {
+    let deadline = Instant::now() + timeout;
+    // SAFETY: the client is alive; the list is copied; the queue is ours until freed here, and the library keeps its own
+    // reference for a late answer; events are ours to destroy after they were read.
+    unsafe {
+        let queue = ffi::rd_kafka_queue_new(client.as_ptr());
+        let sent = ffi::rd_kafka_commit_queue(client.as_ptr(), list.as_ptr(), queue, std::ptr::null_mut(), std::ptr::null_mut());
+        let mut answer = ClientError::check_code(sent).map(|()| None);
+        while matches!(answer, Ok(None)) && Instant::now() < deadline {
+            let event = ffi::rd_kafka_queue_poll(queue, 10);
+            if event.is_null() {
+                continue;
+            }
+            if ffi::rd_kafka_event_type(event) == ffi::EVENT_OFFSET_COMMIT {
+                let entries = copy_entries(ffi::rd_kafka_event_topic_partition_list(event));
+                let refused = entries.iter().map(|entry| entry.code).find(|code| *code != 0);
+                answer = ClientError::check_code(ffi::rd_kafka_event_error(event)).and(ClientError::check_code(refused.unwrap_or(0))).map(Some);
+            }
+            ffi::rd_kafka_event_destroy(event);
+        }
+        ffi::rd_kafka_queue_destroy(queue);
+        answer?.ok_or_else(|| ClientError::from_code(code::TIMED_OUT))
+    }
+}
+
 /// Sorts an error the client reports by itself.
 fn trouble(error: ClientError) -> SourceEvent {
     match (error.code, error.nature) {
@@ -419,33 +445,7 @@ impl Source for KafkaConsumer {
         for (place, offset, owner) in offsets {
             list.add_with_metadata(self.name(*place), place.partition.get(), offset.get(), Some(&owner.encode()));
         }
-        let deadline = Instant::now() + timeout;
-        // SAFETY: the client is alive; the list is copied; the queue is ours until freed here, and the library keeps its own
-        // reference for a late answer; events are ours to destroy after they were read.
-        let answer = unsafe {
-            let queue = ffi::rd_kafka_queue_new(self.client.as_ptr());
-            let sent = ffi::rd_kafka_commit_queue(self.client.as_ptr(), list.as_ptr(), queue, std::ptr::null_mut(), std::ptr::null_mut());
-            let mut answer = ClientError::check_code(sent).map(|()| None);
-            while matches!(answer, Ok(None)) && Instant::now() < deadline {
-                let event = ffi::rd_kafka_queue_poll(queue, 10);
-                if event.is_null() {
-                    continue;
-                }
-                if ffi::rd_kafka_event_type(event) == ffi::EVENT_OFFSET_COMMIT {
-                    let entries = copy_entries(ffi::rd_kafka_event_topic_partition_list(event));
-                    let refused = entries.iter().map(|entry| entry.code).find(|code| *code != 0);
-                    answer = ClientError::check_code(ffi::rd_kafka_event_error(event)).and(ClientError::check_code(refused.unwrap_or(0))).map(Some);
-                }
-                ffi::rd_kafka_event_destroy(event);
-            }
-            ffi::rd_kafka_queue_destroy(queue);
-            answer
-        };
-        match answer {
-            Ok(Some(())) => Ok(()),
-            Ok(None) => Err(SourceError { what: format!("the group did not answer an offset commit within {} ms", timeout.as_millis()) }),
-            Err(error) => Err(SourceError { what: format!("the group refused an offset commit: {error}") }),
-        }
+        commit_offsets(&self.client, &list, timeout).map_err(|error| SourceError { what: format!("offsets are not committed: {error}") })
     }
 
     fn assign(&mut self, positions: &[(SourcePartition, Offset)]) -> Result<(), SourceError> {

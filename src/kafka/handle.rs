@@ -154,6 +154,10 @@ impl Mailbox {
         *lock(&self.last_error) = Some(error);
     }
 
+    pub(crate) fn has_refused(&self) -> bool {
+        !lock(&self.refused).is_empty()
+    }
+
     pub(crate) fn take_refused(&self) -> Vec<(usize, i32)> {
         std::mem::take(&mut *lock(&self.refused))
     }

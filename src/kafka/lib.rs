@@ -18,7 +18,7 @@ mod producer;
 mod sender;
 
 pub use admin::{Admin, NewTopic, TopicCreation};
-pub use broker::{Assignor, ConnectOptions, GroupProtocol, Joining, KafkaBroker, KafkaWatcher};
+pub use broker::{Assignor, ConnectOptions, GroupProtocol, Guarantee, Joining, KafkaBroker, KafkaWatcher};
 pub use consumer::KafkaConsumer;
 pub use handle::{ClientError, Nature, Properties};
 pub use preflight::{Facts, Preflight, PreflightError, StartOffset};

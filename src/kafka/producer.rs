@@ -1,6 +1,8 @@
 //! The producer's half: one transaction after the other, each to a known end.
 
 use crate::admin::group_offsets;
+use crate::broker::Guarantee;
+use crate::consumer::commit_offsets;
 use crate::disposition::{Step, code, disposition, is_fenced, is_poison};
 use crate::ffi;
 use crate::guard::Taint;
@@ -31,6 +33,7 @@ pub(crate) struct ProducerOptions {
     pub(crate) transactional_id: TransactionalId,
     pub(crate) instance: String,
     pub(crate) workers: u16,
+    pub(crate) guarantee: Guarantee,
     pub(crate) group_id: String,
     pub(crate) inputs: Vec<String>,
     /// Topics by the index of `OutputId`: routes, then dead letters.
@@ -87,7 +90,11 @@ impl KafkaProducer {
     }
 
     fn open(&self) -> Result<Producer, ClientError> {
-        let client = Handle::new(Kind::TransactionalProducer, &self.options.properties)?;
+        let kind = match self.options.guarantee {
+            Guarantee::ExactlyOnce => Kind::TransactionalProducer,
+            Guarantee::AtLeastOnce | Guarantee::AtMostOnce => Kind::PlainProducer,
+        };
+        let client = Handle::new(kind, &self.options.properties)?;
         let mut topics = Vec::with_capacity(self.options.topics.len());
         for topic in &self.options.topics {
             // SAFETY: the client is alive, the name is copied, no topic configuration is given.
@@ -101,17 +108,55 @@ impl KafkaProducer {
     }
 
     fn send(&self, producer: &Producer, sealed: &SealedBatch) -> Result<(), Broken> {
-        let rk = producer.client.as_ptr();
         // SAFETY: the client is alive.
-        let begun = ClientError::check(unsafe { ffi::rd_kafka_begin_transaction(rk) });
+        let begun = ClientError::check(unsafe { ffi::rd_kafka_begin_transaction(producer.client.as_ptr()) });
         begun.map_err(|error| broken(Step::Begin, &error))?;
+        self.produce_all(producer, sealed)?;
+        self.send_offsets(producer, sealed)?;
+        self.commit(producer, sealed)
+    }
+
+    /// Sends without a transaction: outputs and offsets one after the other. What goes wrong between them repeats records
+    /// (at least once) or loses them (at most once), as the pipeline chose by name.
+    fn send_untransacted(&self, producer: &Producer, sealed: &SealedBatch) -> Result<(), Broken> {
+        let replace = |why: String| Broken::Replace { why, fenced: false };
+        let commit = || {
+            let result = commit_offsets(&self.group_client, &self.offsets(sealed), self.options.send_offsets_timeout);
+            result.map_err(|error| replace(format!("offset commit: {error}")))
+        };
+        let deliver = || {
+            self.produce_all(producer, sealed)?;
+            // SAFETY: the client is alive.
+            let code = unsafe { ffi::rd_kafka_flush(producer.client.as_ptr(), milliseconds(self.options.commit_timeout)) };
+            let refused = producer.client.mailbox().has_refused();
+            match (refused, ClientError::check_code(code)) {
+                (false, Ok(())) => Ok(()),
+                (true, _) => Err(self.poison(producer, sealed).unwrap_or_else(|| replace("outputs were not delivered".to_owned()))),
+                (false, Err(error)) => Err(replace(format!("flush: {error}"))),
+            }
+        };
+        match self.options.guarantee {
+            Guarantee::AtMostOnce => commit().and_then(|()| deliver()),
+            Guarantee::ExactlyOnce | Guarantee::AtLeastOnce => deliver().and_then(|()| commit()),
+        }
+    }
+
+    fn produce_all(&self, producer: &Producer, sealed: &SealedBatch) -> Result<(), Broken> {
         for (index, view) in sealed.outputs.iter().enumerate() {
             if let Err(error) = self.produce(producer, index, &view) {
                 return Err(self.refused_output(&error, &view, sealed).unwrap_or_else(|| broken(Step::Produce, &error)));
             }
         }
-        self.send_offsets(producer, sealed)?;
-        self.commit(producer, sealed)
+        Ok(())
+    }
+
+    fn offsets(&self, sealed: &SealedBatch) -> PartitionList {
+        let mut offsets = PartitionList::new();
+        for (place, offset, owner) in &sealed.offsets {
+            let name = &self.input_names[usize::from(place.topic.0)];
+            offsets.add_with_metadata(name, place.partition.get(), offset.get(), Some(&owner.encode()));
+        }
+        offsets
     }
 
     /// Queues one output; its bytes are copied. A full queue is waited for within the commit deadline.
@@ -127,11 +172,7 @@ impl KafkaProducer {
     }
 
     fn send_offsets(&self, producer: &Producer, sealed: &SealedBatch) -> Result<(), Broken> {
-        let mut offsets = PartitionList::new();
-        for (place, offset, owner) in &sealed.offsets {
-            let name = &self.input_names[usize::from(place.topic.0)];
-            offsets.add_with_metadata(name, place.partition.get(), offset.get(), Some(&owner.encode()));
-        }
+        let offsets = self.offsets(sealed);
         let metadata = group_metadata(&sealed.membership);
         let timeout = milliseconds(self.options.send_offsets_timeout);
         // SAFETY: client, list and metadata are alive; all are copied. The metadata object is ours and freed here.
@@ -221,9 +262,13 @@ impl KafkaProducer {
             Broken::Abort(why) => (None, why),
             Broken::AbortAndStop(reason) => (Some(reason.clone()), reason.to_string()),
         };
-        let aborted = match &self.producer {
-            Some(producer) => self.abort(producer),
-            None => Ok(()),
+        let aborted = match (&self.producer, self.options.guarantee) {
+            (Some(producer), Guarantee::ExactlyOnce) => self.abort(producer),
+            // What is queued must not be delivered behind our back while the records are read again.
+            (Some(_), Guarantee::AtLeastOnce | Guarantee::AtMostOnce) => {
+                Err(Broken::Replace { why: "no transaction to abort".to_owned(), fenced: false })
+            }
+            (None, _) => Ok(()),
         };
         match (aborted, then) {
             (Ok(()), None) => Outcome::Aborted { why },
@@ -252,6 +297,9 @@ impl Transactor for KafkaProducer {
             self.producer = Some(self.open().map_err(|error| stop(format!("the client refuses its configuration: {}", error.text)))?);
         }
         let Some(producer) = &self.producer else { return Err(InitError::NotYet("no producer".to_owned())) };
+        if self.options.guarantee != Guarantee::ExactlyOnce {
+            return Ok(());
+        }
         // SAFETY: the client is alive. After a retriable time-out the same call resumes.
         let result = ClientError::check(unsafe { ffi::rd_kafka_init_transactions(producer.client.as_ptr(), INIT_TIMEOUT_MS) });
         let Err(error) = result else {
@@ -285,12 +333,17 @@ impl Transactor for KafkaProducer {
         let mailbox = Arc::clone(producer.client.mailbox());
         mailbox.take_refused();
         mailbox.guard.begin();
-        let outcome = match self.send(producer, sealed) {
+        let sent = match self.options.guarantee {
+            Guarantee::ExactlyOnce => self.send(producer, sealed),
+            Guarantee::AtLeastOnce | Guarantee::AtMostOnce => self.send_untransacted(producer, sealed),
+        };
+        let outcome = match sent {
             Ok(()) => Outcome::Committed,
             Err(broken) => self.settle(broken),
         };
         // A producer that is gone already can send nothing late.
-        self.taint = self.producer.is_some().then(|| mailbox.guard.taint()).flatten();
+        let transacted = self.options.guarantee == Guarantee::ExactlyOnce;
+        self.taint = (transacted && self.producer.is_some()).then(|| mailbox.guard.taint()).flatten();
         outcome
     }
 
@@ -334,6 +387,9 @@ impl KafkaProducer {
     /// Fences every id that still holds one of these partitions. Without this a reader of the output, and we ourselves, wait
     /// until the dead owner's transaction times out.
     fn take_over(&self, places: &[(String, i32)]) {
+        if self.options.guarantee != Guarantee::ExactlyOnce {
+            return;
+        }
         let first = self.holders(places);
         if first.is_empty() {
             return;

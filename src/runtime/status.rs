@@ -114,16 +114,17 @@ pub struct PipelineStatus {
 pub struct StatusBoard {
     pipeline: String,
     instance: String,
+    guarantee: &'static str,
     workers: Mutex<Vec<WorkerStatus>>,
     seen: Mutex<Vec<Instant>>,
 }
 
 impl StatusBoard {
     /// Returns a board with one row for each worker.
-    pub fn new(pipeline: &str, instance: &str, workers: u16) -> Self {
+    pub fn new(pipeline: &str, instance: &str, guarantee: &'static str, workers: u16) -> Self {
         let rows = (0..workers).map(|worker| WorkerStatus { worker, state: "starting", ..WorkerStatus::default() }).collect();
         let seen = Mutex::new(vec![Instant::now(); usize::from(workers)]);
-        Self { pipeline: pipeline.to_owned(), instance: instance.to_owned(), workers: Mutex::new(rows), seen }
+        Self { pipeline: pipeline.to_owned(), instance: instance.to_owned(), guarantee, workers: Mutex::new(rows), seen }
     }
 
     /// Notes that a worker's loop went round.
@@ -170,7 +171,7 @@ impl StatusBoard {
         PipelineStatus {
             pipeline: self.pipeline.clone(),
             instance: self.instance.clone(),
-            guarantee: "exactly_once",
+            guarantee: self.guarantee,
             state: worst.map_or("starting", |row| row.state),
             reason: worst.map_or_else(String::new, |row| row.reason.clone()),
             lag: (!lags.is_empty()).then(|| lags.iter().sum()),

@@ -7,7 +7,7 @@ use crate::{endpoints, signals};
 use std::sync::Arc;
 use std::time::Duration;
 use transom_engine::{Limits, StopReason};
-use transom_kafka::{Assignor, ConnectOptions, Facts, GroupProtocol, Joining, KafkaBroker, Preflight, Properties, StartOffset};
+use transom_kafka::{Assignor, ConnectOptions, Facts, GroupProtocol, Guarantee, Joining, KafkaBroker, Preflight, Properties, StartOffset};
 use transom_runtime::{Control, DeadLetterOptions, Metrics, PipelineOptions, ProcessorFactory, RegistryFactory, StatusBoard, StepOptions, supervise};
 use transom_sdk::{KeyPointer, Registry, Route, Routes, Tombstones};
 
@@ -22,8 +22,8 @@ pub(crate) fn run(registry: &Registry, options: &RunOptions) -> Result<Code, Fai
     let environment = std::env::var("TRANSOM_INSTANCE").ok();
     let instance = config::instance_name(options.instance.as_deref(), environment.as_deref(), &host_name())
         .map_err(|error| Failed::new(Code::Configuration, error.to_string(), "give the instance a name with --instance"))?;
-    let connect = connect_options(&plan, &instance);
-    let board = Arc::new(StatusBoard::new(&plan.pipeline, &instance.name, plan.workers));
+    let mut connect = connect_options(&plan, &instance);
+    let board = Arc::new(StatusBoard::new(&plan.pipeline, &instance.name, plan.guarantee.as_str(), plan.workers));
     let (metrics, control) = (Metrics::new(), Control::new());
     signals::watch(&control, plan.timeouts.drain).map_err(|error| Failed::new(Code::TryAgain, format!("signals: {error}"), ""))?;
     let listen = options.listen.unwrap_or(plan.http.listen);
@@ -38,7 +38,7 @@ pub(crate) fn run(registry: &Registry, options: &RunOptions) -> Result<Code, Fai
         pipeline = plan.pipeline,
         instance = instance.name,
         membership = ?instance.membership,
-        guarantee = "exactly_once",
+        guarantee = plan.guarantee.as_str(),
         workers = plan.workers,
         endpoints = %address,
         "starting"
@@ -48,6 +48,7 @@ pub(crate) fn run(registry: &Registry, options: &RunOptions) -> Result<Code, Fai
         tracing::warn!(unchecked, "not checked");
     }
     tracing::info!(brokers = facts.brokers, new_group = facts.new_group, "cluster looked at");
+    connect.input_partitions = facts.partitions.iter().take(plan.inputs.len()).map(|(_, count)| count).sum();
     let broker = KafkaBroker::new(connect);
     let watcher = broker.watcher().map_err(|error| Failed::new(Code::Configuration, error.text, ""))?;
     let pipeline = Arc::new(pipeline_options(&plan, &instance.name, routes.clone(), &facts));
@@ -163,6 +164,12 @@ fn connect_options(plan: &Plan, instance: &config::Instance) -> ConnectOptions {
         inputs: plan.inputs.iter().map(|input| input.topic.name.clone()).collect(),
         outputs: outputs.map(|topic| topic.name.clone()).collect(),
         workers: plan.workers,
+        guarantee: match plan.guarantee {
+            config::Guarantee::ExactlyOnce => Guarantee::ExactlyOnce,
+            config::Guarantee::AtLeastOnce => Guarantee::AtLeastOnce,
+            config::Guarantee::AtMostOnce => Guarantee::AtMostOnce,
+        },
+        input_partitions: 1,
         protocol: match plan.group.protocol {
             config::GroupProtocol::Classic => GroupProtocol::Classic,
             config::GroupProtocol::Consumer => GroupProtocol::Consumer,

@@ -61,7 +61,7 @@ impl Worker {
                 return;
             }
             if open && self.may_send() {
-                self.close(super::CloseReason::Revoke, commands);
+                self.close(super::CloseReason::Revoke, now, commands);
                 return;
             }
         }

@@ -33,7 +33,7 @@ use transom_sdk::Offset;
 /// The worker's limits; `service` checks their order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// A batch with records closes this long after its first one.
+    /// A batch with records closes this long after the previous one was closed.
     pub commit_interval_ms: u64,
     /// A batch that only steps over control records closes this long after it was opened.
     pub quiet_interval_ms: u64,
@@ -305,6 +305,7 @@ pub struct Worker {
     fences: VecDeque<Millis>,
     aborts_in_a_row: u32,
     hold_until: Millis,
+    last_closed: Millis,
 }
 
 impl Worker {
@@ -327,6 +328,7 @@ impl Worker {
             fences: VecDeque::new(),
             aborts_in_a_row: 0,
             hold_until: Millis(0),
+            last_closed: Millis(0),
         };
         (worker, Command::Reinitialise)
     }
@@ -467,7 +469,7 @@ impl Worker {
     fn advance(&mut self, now: Millis, commands: &mut Vec<Command>) {
         self.advance_revoke(now, commands);
         if let Some(reason) = self.close_reason(now) {
-            self.close(reason, commands);
+            self.close(reason, now, commands);
         }
         self.ask_for_offsets(now, commands);
         self.accept_assignment(commands);
@@ -479,8 +481,11 @@ impl Worker {
     }
 
     const fn closes_at(&self, open: &Batch) -> Millis {
-        let wait = if open.records == 0 { self.limits.quiet_interval_ms } else { self.limits.commit_interval_ms };
-        open.opened_at.plus(wait)
+        if open.records == 0 {
+            return open.opened_at.plus(self.limits.quiet_interval_ms);
+        }
+        // Measured from close to close: the first records after a quiet time need not wait.
+        self.last_closed.plus(self.limits.commit_interval_ms)
     }
 
     fn close_reason(&self, now: Millis) -> Option<CloseReason> {
@@ -502,8 +507,9 @@ impl Worker {
         self.in_flight.is_none() && self.in_doubt.is_none() && self.producer == Producer::Ready
     }
 
-    fn close(&mut self, reason: CloseReason, commands: &mut Vec<Command>) {
+    fn close(&mut self, reason: CloseReason, now: Millis, commands: &mut Vec<Command>) {
         let Some(batch) = self.open.take() else { return };
+        self.last_closed = now;
         Invariant::OneOwner.assert(!batch.progress.is_empty(), || "a transaction without offsets would commit unfenced".to_owned());
         Invariant::NoGap.assert(batch.fates.total() == batch.records, || format!("{} records, {:?}", batch.records, batch.fates));
         for (partition, interval) in batch.progress.iter() {

@@ -20,8 +20,8 @@ use super::tree::{Content, Entry, Node, Scalar, path_of};
 const STARTS: Words<Start> = &[("earliest", Start::Earliest), ("latest", Start::Latest)];
 const FORMATS: Words<Format> = &[("json", Format::Json), ("bytes", Format::Bytes)];
 const PROTOCOLS: Words<GroupProtocol> = &[("classic", GroupProtocol::Classic), ("consumer", GroupProtocol::Consumer)];
-const GUARANTEES: Words<Guarantee> = &[("exactly_once", Guarantee::ExactlyOnce)];
-const GUARANTEES_LATER: [&str; 2] = ["at_least_once", "at_most_once"];
+const GUARANTEES: Words<Guarantee> =
+    &[("exactly_once", Guarantee::ExactlyOnce), ("at_least_once", Guarantee::AtLeastOnce), ("at_most_once", Guarantee::AtMostOnce)];
 const TOMBSTONES: Words<Tombstones> = &[("dead_letter", Tombstones::DeadLetter), ("forward", Tombstones::Forward), ("filter", Tombstones::Filter)];
 const OPERATORS_LATER: [&str; 5] = ["dedup", "latest", "sequence", "window", "join"];
 
@@ -36,6 +36,9 @@ const RECORDS: RangeInclusive<u64> = 1..=10_000_000;
 /// From one small record to the most memory that two batches of one worker should take.
 const BYTES: RangeInclusive<u64> = 1024..=1024 * 1024 * 1024;
 const INTERVAL: RangeInclusive<Duration> = ms(1)..=ms(60_000);
+/// `commit.interval: adaptive`: a batch closes as soon as the previous one is done, at most this often. Small batches when
+/// it is quiet, big ones under load.
+const ADAPTIVE_INTERVAL: Duration = ms(5);
 const BACKOFF: RangeInclusive<Duration> = ms(1)..=ms(60_000);
 /// Below a tenth of a second a busy broker looks like a dead one; above an hour nobody waits.
 const DEADLINE: RangeInclusive<Duration> = ms(100)..=ms(3_600_000);
@@ -159,7 +162,7 @@ impl Mirror {
             steps: steps(&mut section, report),
             outputs: outputs(&mut section, report),
             dead_letters: dead_letters(&mut section, report),
-            guarantee: section.value("guarantee", Absent::Default(Guarantee::ExactlyOnce), guarantee, report),
+            guarantee: section.value("guarantee", Absent::Default(Guarantee::ExactlyOnce), choice(GUARANTEES), report),
             workers: section.value("workers", Absent::Default(1), integer(WORKERS), report),
             commit: commit(&mut section, report),
             timeouts: timeouts(&mut section, report),
@@ -335,17 +338,15 @@ fn dead_letters(root: &mut Section<'_>, report: &mut Report) -> Option<MirrorDea
     Some(MirrorDeadLetters { topic, attempts, backoff })
 }
 
-fn guarantee(found: &Scalar) -> Result<Guarantee, Mistake> {
-    if GUARANTEES_LATER.contains(&found.text.as_str()) {
-        return Err(Mistake::GuaranteeUnavailable { asked: found.text.clone() });
-    }
-    choice(GUARANTEES)(found)
+/// `adaptive`, or a duration.
+fn interval(found: &Scalar) -> Result<Duration, Mistake> {
+    if found.text == "adaptive" { Ok(ADAPTIVE_INTERVAL) } else { duration(INTERVAL)(found) }
 }
 
 fn commit(root: &mut Section<'_>, report: &mut Report) -> MirrorCommit {
     let mut section = root.section("commit", report);
     let commit = MirrorCommit {
-        interval: section.value("interval", Absent::Default(ms(100)), duration(INTERVAL), report),
+        interval: section.value("interval", Absent::Default(ms(100)), interval, report),
         records_max: section.value("records_max", Absent::Default(100_000), integer(RECORDS), report),
         bytes_max: section.value("bytes_max", Absent::Default(16 * 1024 * 1024), size(BYTES), report),
     };

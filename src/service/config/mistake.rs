@@ -144,8 +144,6 @@ pub enum Mistake {
     OperatorUnavailable { operator: String },
     #[error("unknown processor {name}")]
     UnknownProcessor { name: Shown, nearest: Option<String>, registered: Vec<String> },
-    #[error("the guarantee {asked:?} is not available yet; nothing falls back to a weaker guarantee silently")]
-    GuaranteeUnavailable { asked: String },
     #[error("the topic {topic} is read by {input} (line {line_input}) and written here: an endless loop")]
     Loop { topic: Shown, input: String, line_input: usize },
     #[error("the input topic {topic} is given twice; it was first given on line {line_first}")]
@@ -235,7 +233,6 @@ impl Mistake {
             Self::NoStep => Some("add one: `- { id: clean, process: <processor> }`"),
             Self::StepTooMany { .. } => Some("join the transforms in one processor, or use one pipeline for each"),
             Self::OperatorUnavailable { .. } => Some("for now a step is `process: <processor>`"),
-            Self::GuaranteeUnavailable { .. } => Some("use exactly_once, the default"),
             Self::Loop { .. } => Some("write to another topic"),
             Self::DuplicateInput { .. } => Some("remove one of the two"),
             Self::DeadLettersInOutput { .. } => {

@@ -175,13 +175,28 @@ pub struct DeadLetters {
 pub enum Guarantee {
     /// Outputs, dead letters and offset become visible together, once, or not at all.
     ExactlyOnce,
+    /// Outputs first, then the offset: a crash between them repeats records.
+    AtLeastOnce,
+    /// The offset first, then outputs: a crash between them loses records.
+    AtMostOnce,
+}
+
+impl Guarantee {
+    /// Returns the word used in files, logs and status.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::ExactlyOnce => "exactly_once",
+            Self::AtLeastOnce => "at_least_once",
+            Self::AtMostOnce => "at_most_once",
+        }
+    }
 }
 
 /// A batch is closed when one of these is reached.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Commit {
-    /// The time since the batch was opened.
+    /// The time since the previous batch was closed; `adaptive` is 5 ms.
     pub interval: Duration,
     /// The most input records of a batch, inclusive.
     pub records_max: u64,

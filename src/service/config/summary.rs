@@ -2,9 +2,7 @@
 
 use serde_json::{Map, Value, json};
 
-use super::plan::{
-    Assignor, ClientProperties, DeadLetters, Format, GroupProtocol, Guarantee, Input, Output, Plan, Start, Timeouts, Tombstones, Topic,
-};
+use super::plan::{Assignor, ClientProperties, DeadLetters, Format, GroupProtocol, Input, Output, Plan, Start, Timeouts, Tombstones, Topic};
 use super::secret::Property;
 use super::unit::{show_duration, show_size};
 
@@ -33,9 +31,7 @@ impl Plan {
                 "with": self.step.with.redacted,
             }],
             "outputs": self.outputs.iter().map(output).collect::<Map<_, _>>(),
-            "guarantee": match self.guarantee {
-                Guarantee::ExactlyOnce => "exactly_once",
-            },
+            "guarantee": self.guarantee.as_str(),
             "workers": self.workers,
             "commit": {
                 "interval": show_duration(self.commit.interval),

@@ -169,12 +169,17 @@ fn a_pipeline_name_keeps_the_separator_out() {
 }
 
 #[test]
-fn a_weaker_guarantee_is_not_available_and_nothing_falls_back_to_it() {
-    for word in ["at_least_once", "at_most_once"] {
-        let problems = load(&changed(&format!("guarantee: {word}"))).unwrap_err();
-        let mistake = problems.iter().next().unwrap().mistake();
-        assert!(matches!(mistake, Mistake::GuaranteeUnavailable { asked } if asked == word), "{problems}");
-    }
+fn a_weaker_guarantee_is_had_only_by_its_name() {
+    assert_eq!(load(&changed("")).unwrap().guarantee, Guarantee::ExactlyOnce);
+    assert_eq!(load(&changed("guarantee: at_least_once")).unwrap().guarantee, Guarantee::AtLeastOnce);
+    assert_eq!(load(&changed("guarantee: at_most_once")).unwrap().guarantee, Guarantee::AtMostOnce);
+    let problems = load(&changed("guarantee: at_least_onec")).unwrap_err().to_string();
+    assert!(problems.contains("at_least_once"), "{problems}");
+}
+
+#[test]
+fn an_adaptive_commit_interval_is_the_shortest_pause_between_batches() {
+    assert_eq!(load(&changed("commit: { interval: adaptive }")).unwrap().commit.interval, Duration::from_millis(5));
 }
 
 #[test]

@@ -3,6 +3,7 @@
 use crate::admin::{Admin, Spec, list_offsets};
 use crate::consumer::KafkaConsumer;
 use crate::handle::{ClientError, Properties};
+use crate::planted::Planted;
 use crate::producer::{KafkaProducer, ProducerOptions};
 use std::time::Duration;
 use transom_engine::{SourcePartition, StopReason};
@@ -24,7 +25,7 @@ pub enum Guarantee {
 
 /// Bytes fetched ahead for all partitions together, and the least and most for one, in KiB. The client's limit is one for
 /// each partition's queue; without a share each, 128 partitions would take gigabytes.
-const PREFETCH_KIB: i32 = 16_384;
+const PREFETCH_KIB: i32 = 8_192;
 const PREFETCH_KIB_MIN: i32 = 512;
 const PREFETCH_KIB_MAX: i32 = 4_096;
 
@@ -96,6 +97,8 @@ pub struct ConnectOptions {
     pub commit_timeout: Duration,
     /// Most records a batch may hold.
     pub records_max: u64,
+    /// A rule switched off by a test.
+    pub planted: Planted,
 }
 
 impl ConnectOptions {
@@ -239,6 +242,7 @@ impl Broker for KafkaBroker {
             instance: options.instance.clone(),
             workers: options.workers,
             guarantee: options.guarantee,
+            planted: options.planted,
             group_id: options.pipeline.clone(),
             inputs: options.inputs.clone(),
             topics: options.outputs.clone(),

@@ -8,6 +8,7 @@ use crate::ffi;
 use crate::guard::Taint;
 use crate::handle::{ClientError, Handle, Kind, Nature, Properties};
 use crate::list::{PartitionEntry, PartitionList, c_string};
+use crate::planted::Planted;
 use libc::c_void;
 use std::ffi::CString;
 use std::ptr::NonNull;
@@ -34,6 +35,7 @@ pub(crate) struct ProducerOptions {
     pub(crate) instance: String,
     pub(crate) workers: u16,
     pub(crate) guarantee: Guarantee,
+    pub(crate) planted: Planted,
     pub(crate) group_id: String,
     pub(crate) inputs: Vec<String>,
     /// Topics by the index of `OutputId`: routes, then dead letters.
@@ -142,7 +144,13 @@ impl KafkaProducer {
     }
 
     fn produce_all(&self, producer: &Producer, sealed: &SealedBatch) -> Result<(), Broken> {
-        for (index, view) in sealed.outputs.iter().enumerate() {
+        if self.options.planted == Planted::FirstOutputTwice
+            && let Some(view) = sealed.outputs.get(0)
+        {
+            let _ = self.produce(producer, 0, &view);
+        }
+        let forgotten = usize::from(self.options.planted == Planted::LastOutputForgotten);
+        for (index, view) in sealed.outputs.iter().enumerate().take(sealed.outputs.len() - forgotten.min(sealed.outputs.len())) {
             if let Err(error) = self.produce(producer, index, &view) {
                 return Err(self.refused_output(&error, &view, sealed).unwrap_or_else(|| broken(Step::Produce, &error)));
             }
@@ -154,7 +162,8 @@ impl KafkaProducer {
         let mut offsets = PartitionList::new();
         for (place, offset, owner) in &sealed.offsets {
             let name = &self.input_names[usize::from(place.topic.0)];
-            offsets.add_with_metadata(name, place.partition.get(), offset.get(), Some(&owner.encode()));
+            let ahead = i64::from(self.options.planted == Planted::OffsetsOneAhead);
+            offsets.add_with_metadata(name, place.partition.get(), offset.get() + ahead, Some(&owner.encode()));
         }
         offsets
     }
@@ -173,6 +182,10 @@ impl KafkaProducer {
 
     fn send_offsets(&self, producer: &Producer, sealed: &SealedBatch) -> Result<(), Broken> {
         let offsets = self.offsets(sealed);
+        if self.options.planted == Planted::OffsetsOutsideTransaction {
+            return commit_offsets(&self.group_client, &offsets, self.options.send_offsets_timeout)
+                .map_err(|error| broken(Step::SendOffsets, &error));
+        }
         let metadata = group_metadata(&sealed.membership);
         let timeout = milliseconds(self.options.send_offsets_timeout);
         // SAFETY: client, list and metadata are alive; all are copied. The metadata object is ours and freed here.
@@ -193,6 +206,7 @@ impl KafkaProducer {
             let Err(error) = result else { return Ok(()) };
             match disposition(Step::Commit, &error) {
                 Disposition::Retry if Instant::now() < deadline => {}
+                Disposition::Retry if self.options.planted == Planted::UnknownIsAborted => return Err(Broken::Abort(error.to_string())),
                 Disposition::Retry => return Err(Broken::Replace { why: format!("commit without an answer: {error}"), fenced: false }),
                 Disposition::Abort => return Err(self.poison(producer, sealed).unwrap_or_else(|| broken(Step::Commit, &error))),
                 Disposition::Fenced | Disposition::Unknown | Disposition::Poison | Disposition::Fatal => return Err(broken(Step::Commit, &error)),
@@ -242,6 +256,9 @@ impl KafkaProducer {
     /// new epoch. The batch in hand goes out on the new one.
     fn recycle(&mut self) -> Result<(), String> {
         let Some(taint) = self.taint else { return Ok(()) };
+        if self.options.planted == Planted::NoRecycleGuard {
+            return Ok(());
+        }
         self.producer = None;
         match self.initialise() {
             Ok(()) => {

@@ -327,7 +327,7 @@ impl<S: Source> WorkerLoop<S> {
         if !self.engine.wants_records(self.around.clock.now()) {
             return false;
         }
-        let mut round = Round { engine: &self.engine, handed: Vec::new(), stop: None, until: Instant::now() + ROUND_TIME_MAX };
+        let mut round = Round { engine: &self.engine, handed: Vec::new(), stop: None, look: Look::new(Instant::now()) };
         let wall = Clock::wall();
         let (processing, outputs, sources) = (&mut self.processing, &mut self.outputs, &mut self.sources);
         let fetched = self.source.fetch(RECORDS_PER_ROUND, &mut |place, record| round.record(place, record, processing, (outputs, sources), wall));
@@ -537,7 +537,39 @@ struct Round<'a> {
     engine: &'a Worker,
     handed: Vec<Handed>,
     stop: Option<StopReason>,
+    look: Look,
+}
+
+/// Looks at the clock after 1, 2, 4 … records as long as they are quick, and after each one when they are slow: reading it
+/// for every record would cost more than a fast transform's own work, and never reading it would starve a rebalance.
+struct Look {
     until: Instant,
+    last: Instant,
+    stride: u32,
+    left: u32,
+}
+
+impl Look {
+    /// Records are quick when a stride of them takes less than this.
+    const QUICK: Duration = Duration::from_millis(1);
+    const STRIDE_MAX: u32 = 64;
+
+    fn new(now: Instant) -> Self {
+        Self { until: now + ROUND_TIME_MAX, last: now, stride: 1, left: 1 }
+    }
+
+    /// Counts one record and returns whether the round's time is over.
+    fn is_over(&mut self) -> bool {
+        self.left -= 1;
+        if self.left > 0 {
+            return false;
+        }
+        let now = Instant::now();
+        let quick = now.duration_since(self.last) < Self::QUICK;
+        self.stride = if quick { (self.stride * 2).min(Self::STRIDE_MAX) } else { 1 };
+        (self.last, self.left) = (now, self.stride);
+        now >= self.until
+    }
 }
 
 impl Round<'_> {
@@ -549,7 +581,7 @@ impl Round<'_> {
         (outputs, sources): (&mut OutputBuffer, &mut Vec<(SourcePartition, Offset)>),
         wall: transom_sdk::Timestamp,
     ) -> ControlFlow<()> {
-        let at = self.handed.iter().position(|handed| handed.partition == place);
+        let at = self.handed.iter().rposition(|handed| handed.partition == place);
         let expected = match at {
             Some(at) => Some(self.handed[at].next),
             None => self.engine.position(place),
@@ -577,6 +609,6 @@ impl Round<'_> {
         handed.fates.add(fate);
         let input = record.value().map_or(0, <[u8]>::len) + record.key().map_or(0, <[u8]>::len);
         handed.bytes += u64::try_from(outputs.byte_len() - before + input).unwrap_or(u64::MAX);
-        if Instant::now() >= self.until { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+        if self.look.is_over() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     }
 }

@@ -32,6 +32,7 @@ pub enum AttemptError {
 
 impl AttemptError {
     /// Returns the failure for the dead letter.
+    #[inline]
     pub const fn failure(&self) -> &Failure {
         match self {
             Self::Failed(failure) | Self::Panicked(failure) => failure,
@@ -43,6 +44,7 @@ impl AttemptError {
 ///
 /// # Errors
 /// The transform's failure or its panic.
+#[inline]
 pub fn attempt(processor: &mut dyn Processor, record: &Record<'_>, outputs: &mut OutputBuffer, attempt: Attempt<'_>) -> Result<usize, AttemptError> {
     let savepoint = outputs.savepoint();
     let result = catch_unwind(AssertUnwindSafe(|| {

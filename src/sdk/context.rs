@@ -18,22 +18,26 @@ pub struct Context<'a> {
 
 impl<'a> Context<'a> {
     /// Returns the wall clock as of this batch. Transforms have no other clock, so that a re-run decides alike.
+    #[inline]
     pub const fn now(&self) -> Timestamp {
         self.now
     }
 
     /// Returns which attempt this is, from 1.
+    #[inline]
     pub const fn attempt(&self) -> u32 {
         self.attempt
     }
 
     /// Returns the record being processed.
+    #[inline]
     pub const fn record(&self) -> &Record<'a> {
         &self.record
     }
 
     /// Starts a record to `output`. Unless told otherwise it takes the input's headers and timestamp, and the key the
     /// pipeline chose for that output, else the input's key.
+    #[inline]
     pub fn emit(&mut self, output: OutputId) -> Emission<'_> {
         let headers_start = self.outputs.header_mark();
         Emission {
@@ -75,24 +79,28 @@ pub struct Emission<'e> {
 
 impl<'e> Emission<'e> {
     /// Sets the key's bytes, above the pipeline's choice.
+    #[inline]
     pub fn key(mut self, key: &'e [u8]) -> Self {
         self.key = KeyChoice::Bytes(key);
         self
     }
 
     /// Sets a null key: the partition is then any.
+    #[inline]
     pub fn null_key(mut self) -> Self {
         self.key = KeyChoice::Null;
         self
     }
 
     /// Sets the record timestamp. Brokers refuse one more than `message.timestamp.after.max.ms` (1 h) ahead.
+    #[inline]
     pub fn timestamp(mut self, timestamp: Timestamp) -> Self {
         self.head.timestamp = Some(timestamp);
         self
     }
 
     /// Adds a header behind those of the input.
+    #[inline]
     pub fn header(mut self, name: &str, value: Option<&[u8]>) -> Self {
         self.inherit();
         self.outputs.push_header(Header { name: name.as_bytes(), value });
@@ -100,6 +108,7 @@ impl<'e> Emission<'e> {
     }
 
     /// Leaves the input's headers, and any added so far, behind.
+    #[inline]
     pub fn without_input_headers(mut self) -> Self {
         self.outputs.truncate_headers(self.head.headers_start);
         self.inherited = Inherited::Dropped;
@@ -135,6 +144,7 @@ impl<'e> Emission<'e> {
     ///
     /// # Errors
     /// A permanent failure when the value does not serialise or the pipeline's key is not in it.
+    #[inline]
     pub fn json<T: Serialize + ?Sized>(self, value: &T) -> Result<(), Failure> {
         self.write(|bytes| serde_json::to_writer(bytes, value).map_err(|error| Failure::permanent("json_encode", error.to_string())))
     }
@@ -143,6 +153,7 @@ impl<'e> Emission<'e> {
     ///
     /// # Errors
     /// A permanent failure when the pipeline's key is not in them.
+    #[inline]
     pub fn bytes(self, value: &[u8]) -> Result<(), Failure> {
         self.write(|bytes| {
             bytes.extend_from_slice(value);
@@ -155,6 +166,7 @@ impl<'e> Emission<'e> {
     /// # Errors
     /// A permanent failure when the pipeline takes this output's key from the value: a tombstone has none, and the
     /// input's key would delete something else. Set the key to choose.
+    #[inline]
     pub fn tombstone(mut self) -> Result<(), Failure> {
         self.inherit();
         let key = match self.key_source() {

@@ -16,11 +16,13 @@ impl OutputId {
     pub const DEFAULT: Self = Self(0);
 
     /// Returns the id of the output at this place of [`Routes`].
+    #[inline]
     pub const fn from_index(index: u16) -> Self {
         Self(index)
     }
 
     /// Returns the place in [`Routes`].
+    #[inline]
     pub const fn index(self) -> usize {
         self.0 as usize
     }
@@ -49,6 +51,7 @@ impl Routes {
     ///
     /// # Panics
     /// When the first is not named `default`, or there are more than 65,535.
+    #[inline]
     pub fn new(routes: Vec<Route>) -> Self {
         assert!(routes.first().is_some_and(|route| route.name == "default"), "the first route is named default");
         assert!(routes.len() <= usize::from(u16::MAX), "too many routes");
@@ -56,17 +59,20 @@ impl Routes {
     }
 
     /// Returns the id of a named output.
+    #[inline]
     pub fn id(&self, name: &str) -> Option<OutputId> {
         let index = self.routes.iter().position(|route| route.name == name)?;
         u16::try_from(index).ok().map(OutputId)
     }
 
     /// Returns the route of an id.
+    #[inline]
     pub fn get(&self, id: OutputId) -> &Route {
         &self.routes[id.index()]
     }
 
     /// Returns all routes, in the order of their ids.
+    #[inline]
     pub fn as_slice(&self) -> &[Route] {
         &self.routes
     }
@@ -135,36 +141,43 @@ pub struct OutputView<'a> {
 
 impl<'a> OutputView<'a> {
     /// Returns where it goes.
+    #[inline]
     pub const fn output(&self) -> OutputId {
         self.entry.output
     }
 
     /// Returns the index of the input record within its batch.
+    #[inline]
     pub const fn source(&self) -> u32 {
         self.entry.source
     }
 
     /// Returns how its partition is found.
+    #[inline]
     pub const fn partitioning(&self) -> Partitioning {
         self.entry.partitioning
     }
 
     /// Returns its timestamp; `None` leaves it to the client (now).
+    #[inline]
     pub const fn timestamp(&self) -> Option<Timestamp> {
         self.entry.timestamp
     }
 
     /// Returns its key.
+    #[inline]
     pub fn key(&self) -> Option<&'a [u8]> {
         self.entry.key.map(|span| self.buffer.slice(span))
     }
 
     /// Returns its value; `None` is a tombstone.
+    #[inline]
     pub fn value(&self) -> Option<&'a [u8]> {
         self.entry.value.map(|span| self.buffer.slice(span))
     }
 
     /// Returns its headers in order.
+    #[inline]
     pub fn headers(&self) -> impl ExactSizeIterator<Item = Header<'a>> + use<'a> {
         let buffer = self.buffer;
         let range = self.entry.headers.start as usize..self.entry.headers.end as usize;
@@ -172,6 +185,7 @@ impl<'a> OutputView<'a> {
     }
 
     /// Returns the bytes of key and value together.
+    #[inline]
     pub fn payload_bytes(&self) -> usize {
         self.entry.key.map_or(0, |span| span.len as usize) + self.entry.value.map_or(0, |span| span.len as usize)
     }
@@ -187,26 +201,31 @@ pub struct OutputBuffer {
 
 impl OutputBuffer {
     /// Returns an empty arena.
+    #[inline]
     pub fn new() -> Self {
         Self::default()
     }
 
     /// Returns how many outputs it holds.
+    #[inline]
     pub fn len(&self) -> usize {
         self.entries.len()
     }
 
     /// Returns whether it holds no output.
+    #[inline]
     pub fn is_empty(&self) -> bool {
         self.entries.is_empty()
     }
 
     /// Returns how many bytes of keys, values and headers it holds.
+    #[inline]
     pub fn byte_len(&self) -> usize {
         self.bytes.len()
     }
 
     /// Forgets all outputs and keeps the memory.
+    #[inline]
     pub fn clear(&mut self) {
         self.bytes.clear();
         self.entries.clear();
@@ -214,6 +233,7 @@ impl OutputBuffer {
     }
 
     /// Returns the present length.
+    #[inline]
     pub fn savepoint(&self) -> Savepoint {
         Savepoint { bytes: self.bytes.len(), entries: self.entries.len(), headers: self.headers.len() }
     }
@@ -222,6 +242,7 @@ impl OutputBuffer {
     ///
     /// # Panics
     /// When the buffer is shorter than the savepoint: it belongs to another batch.
+    #[inline]
     pub fn restore(&mut self, savepoint: Savepoint) {
         assert!(savepoint.bytes <= self.bytes.len() && savepoint.entries <= self.entries.len(), "a savepoint of another batch");
         self.bytes.truncate(savepoint.bytes);
@@ -230,21 +251,25 @@ impl OutputBuffer {
     }
 
     /// Returns how many outputs were appended since `savepoint`.
+    #[inline]
     pub fn appended_since(&self, savepoint: Savepoint) -> usize {
         self.entries.len() - savepoint.entries
     }
 
     /// Returns the outputs in the order they were appended.
+    #[inline]
     pub fn iter(&self) -> impl ExactSizeIterator<Item = OutputView<'_>> {
         self.entries.iter().map(|entry| OutputView { buffer: self, entry })
     }
 
     /// Returns the output at `index`, in the order of appending.
+    #[inline]
     pub fn get(&self, index: usize) -> Option<OutputView<'_>> {
         self.entries.get(index).map(|entry| OutputView { buffer: self, entry })
     }
 
     /// Appends an output, copying its parts into the arena.
+    #[inline]
     pub fn push(&mut self, new: NewOutput<'_>) {
         let headers = self.header_mark();
         for header in new.headers {
@@ -268,14 +293,17 @@ impl OutputBuffer {
         self.entries.push(Entry { output, source, partitioning, timestamp, key, value, headers });
     }
 
+    #[inline]
     pub(crate) fn header_mark(&self) -> u32 {
         narrow(self.headers.len())
     }
 
+    #[inline]
     pub(crate) fn truncate_headers(&mut self, mark: u32) {
         self.headers.truncate(mark as usize);
     }
 
+    #[inline]
     pub(crate) fn push_header(&mut self, header: Header<'_>) {
         let name = self.append(header.name);
         let value = header.value.map(|value| self.append(value));
@@ -283,6 +311,7 @@ impl OutputBuffer {
     }
 
     /// Appends the value `write` makes, then an entry for it. The key is what `key` makes of the value's bytes.
+    #[inline]
     pub(crate) fn push_written<E>(
         &mut self,
         head: EntryHead,
@@ -307,6 +336,7 @@ impl OutputBuffer {
         Ok(())
     }
 
+    #[inline]
     pub(crate) fn push_tombstone(&mut self, head: EntryHead, key: Option<&[u8]>) {
         let key = key.map(|key| self.append(key));
         self.finish(head.output, head.source, Partitioning::ByKey, head.timestamp, (key, None), head.headers_start);

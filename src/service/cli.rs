@@ -7,6 +7,7 @@ use clap::{Args, Parser, Subcommand};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use transom_kafka::Planted;
 use transom_sdk::Registry;
 
 const AFTER_HELP: &str = "Exit codes: 0 done or drained, 1 the answer is no, 2 usage, 65 data stopped it, 69 a service is unreachable, \
@@ -113,11 +114,11 @@ pub(crate) struct GenOrdersOptions {
 }
 
 /// Runs the command line.
-pub(crate) fn run(registry: &Registry) -> ExitCode {
+pub(crate) fn run(registry: &Registry, planted: Planted) -> ExitCode {
     let cli = Cli::parse();
     logging::start(cli.log.log_format, &cli.log.log_level);
     let done = match cli.command {
-        Command::Run(options) => run_command::run(registry, &options),
+        Command::Run(options) => run_command::run(registry, &options, planted),
         Command::Validate { pipeline, print } => validate(registry, &pipeline, print),
         Command::Processors => {
             for name in registry.names() {

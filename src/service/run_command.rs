@@ -7,7 +7,7 @@ use crate::{endpoints, signals};
 use std::sync::Arc;
 use std::time::Duration;
 use transom_engine::{Limits, StopReason};
-use transom_kafka::{Assignor, ConnectOptions, Facts, GroupProtocol, Guarantee, Joining, KafkaBroker, Preflight, Properties, StartOffset};
+use transom_kafka::{Assignor, ConnectOptions, Facts, GroupProtocol, Guarantee, Joining, KafkaBroker, Planted, Preflight, Properties, StartOffset};
 use transom_runtime::{Control, DeadLetterOptions, Metrics, PipelineOptions, ProcessorFactory, RegistryFactory, StatusBoard, StepOptions, supervise};
 use transom_sdk::{KeyPointer, Registry, Route, Routes, Tombstones};
 
@@ -15,7 +15,7 @@ use transom_sdk::{KeyPointer, Registry, Route, Routes, Tombstones};
 const QUIET_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Runs a pipeline to its end.
-pub(crate) fn run(registry: &Registry, options: &RunOptions) -> Result<Code, Failed> {
+pub(crate) fn run(registry: &Registry, options: &RunOptions, planted: Planted) -> Result<Code, Failed> {
     let plan = load(registry, &options.pipeline)?;
     let routes = routes(&plan)?;
     check_processor(registry, &plan)?;
@@ -48,6 +48,7 @@ pub(crate) fn run(registry: &Registry, options: &RunOptions) -> Result<Code, Fai
         tracing::warn!(unchecked, "not checked");
     }
     tracing::info!(brokers = facts.brokers, new_group = facts.new_group, "cluster looked at");
+    connect.planted = planted;
     connect.input_partitions = facts.partitions.iter().take(plan.inputs.len()).map(|(_, count)| count).sum();
     let broker = KafkaBroker::new(connect);
     let watcher = broker.watcher().map_err(|error| Failed::new(Code::Configuration, error.text, ""))?;
@@ -184,6 +185,7 @@ fn connect_options(plan: &Plan, instance: &config::Instance) -> ConnectOptions {
         send_offsets_timeout: plan.timeouts.send_offsets,
         commit_timeout: plan.timeouts.commit,
         records_max: plan.commit.records_max,
+        planted: Planted::Nothing,
     }
 }
 

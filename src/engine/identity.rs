@@ -186,6 +186,11 @@ impl OwnerRecord {
         record.filter(|record| record.to_string() == metadata).ok_or(OwnerRecordError::Garbled)
     }
 
+    /// Returns whether this life of this id wrote it.
+    pub fn is_by(&self, transactional_id: &TransactionalId, incarnation: Incarnation) -> bool {
+        self.transactional_id == *transactional_id && self.incarnation == incarnation
+    }
+
     /// Returns the metadata string.
     ///
     /// # Panics

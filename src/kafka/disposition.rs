@@ -8,6 +8,7 @@ pub(crate) mod code {
     pub(crate) const TRANSPORT: i32 = -195;
     pub(crate) const UNKNOWN_PARTITION: i32 = -190;
     pub(crate) const UNKNOWN_TOPIC: i32 = -188;
+    pub(crate) const ALL_BROKERS_DOWN: i32 = -187;
     pub(crate) const INVALID_ARG: i32 = -186;
     pub(crate) const TIMED_OUT: i32 = -185;
     pub(crate) const QUEUE_FULL: i32 = -184;
@@ -120,6 +121,7 @@ mod tests {
             (code::UNKNOWN_TOPIC, "_UNKNOWN_TOPIC"),
             (code::UNKNOWN_PARTITION, "_UNKNOWN_PARTITION"),
             (code::TRANSPORT, "_TRANSPORT"),
+            (code::ALL_BROKERS_DOWN, "_ALL_BROKERS_DOWN"),
             (code::INVALID_ARG, "_INVALID_ARG"),
             (code::TIMED_OUT, "_TIMED_OUT"),
             (code::TOPIC_ALREADY_EXISTS, "TOPIC_ALREADY_EXISTS"),

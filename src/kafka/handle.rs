@@ -1,5 +1,6 @@
 //! One client handle: configuration in, errors out, callbacks contained.
 
+use crate::disposition::code;
 use crate::ffi;
 use crate::guard::{Guard, attach};
 use crate::list::c_string;
@@ -150,8 +151,14 @@ impl Mailbox {
         *lock(&self.last_error) = None;
     }
 
+    /// Notes an error. "All brokers down" follows a refused password or certificate at once and says less: it does not
+    /// replace them.
     pub(crate) fn note_error(&self, error: ClientError) {
-        *lock(&self.last_error) = Some(error);
+        let mut last = lock(&self.last_error);
+        let specific = last.as_ref().is_some_and(|last| matches!(last.code, code::AUTHENTICATION | code::SSL));
+        if !(specific && matches!(error.code, code::ALL_BROKERS_DOWN | code::TRANSPORT)) {
+            *last = Some(error);
+        }
     }
 
     pub(crate) fn has_refused(&self) -> bool {

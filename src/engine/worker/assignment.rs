@@ -36,8 +36,7 @@ impl Worker {
     /// move their offset, and a plain commit behind it would take it back (EO-4).
     pub(super) fn release(&self, partitions: &BTreeSet<SourcePartition>, commands: &mut Vec<Command>) {
         let busy = |partition: SourcePartition| {
-            let in_flight = self.in_flight.as_ref().is_some_and(|batch| batch.progress.get(partition).is_some());
-            in_flight || self.in_doubt.as_ref().is_some_and(|in_doubt| in_doubt.batch.progress.get(partition).is_some())
+            [&self.in_flight, &self.in_doubt].into_iter().flatten().any(|sent| sent.holds(partition))
         };
         let mut released = Vec::new();
         for &partition in partitions {
@@ -54,8 +53,9 @@ impl Worker {
     /// A revoke waits, within its budget, until every batch that holds one of its partitions is resolved.
     pub(super) fn advance_revoke(&mut self, now: Millis, commands: &mut Vec<Command>) {
         let Some(revoking) = &self.revoking else { return };
-        let holds = |batch: &Option<Batch>| batch.as_ref().is_some_and(|b| b.progress.iter().any(|(p, _)| revoking.partitions.contains(&p)));
-        let (in_flight, open) = (holds(&self.in_flight), holds(&self.open));
+        let holds = |batch: &Batch| batch.progress.iter().any(|(partition, _)| revoking.partitions.contains(&partition));
+        let in_flight = self.in_flight.as_ref().is_some_and(|sent| holds(&sent.batch));
+        let open = self.open.as_ref().is_some_and(holds);
         if now < revoking.by {
             if in_flight || (open && self.in_flight.is_some()) {
                 return;
@@ -76,17 +76,15 @@ impl Worker {
         let touched = self.open.as_ref().is_some_and(|open| open.progress.iter().any(|(p, _)| partitions.contains(&p)));
         for partition in partitions {
             self.tasks.remove(partition);
-            if let Some(assigning) = &mut self.assigning {
-                assigning.remove(partition);
+            self.unclaimed.remove(partition);
+            for set in self.assigning.iter_mut().chain(self.in_flight.iter_mut().chain(&mut self.in_doubt).map(|sent| &mut sent.witnesses)) {
+                set.remove(partition);
             }
         }
         if touched {
             self.discard_open(commands);
         }
         commands.push(Command::GiveBack(partitions.iter().copied().collect()));
-        if let Some(in_doubt) = &mut self.in_doubt {
-            in_doubt.witnesses.retain(|partition| !partitions.contains(partition));
-        }
         if let Some(in_doubt) = self.in_doubt.take_if(|in_doubt| in_doubt.witnesses.is_empty()) {
             commands.push(Command::WriteOff(in_doubt.batch));
         }
@@ -117,7 +115,12 @@ impl Worker {
             if assigned.assignment != answer.assignment || assigned.task != Task::Asked {
                 continue;
             }
+            let expects_ours = !self.unclaimed.contains(&answer.partition) && self.assigning.as_ref().is_none_or(|new| !new.contains(&answer.partition));
             match answer.seen {
+                // We claimed it, and another one has since: the group gave it away, and we shall hear of it.
+                OwnerSeen::At(_, Some(owner)) if expects_ours && !owner.is_by(&self.transactional_id, self.incarnation) => {
+                    assigned.task = Task::Waiting { from: now.plus(RESOLVE_PAUSE_MS) };
+                }
                 OwnerSeen::At(at, owner) => {
                     assigned.task = Task::Known { at };
                     seen_owner.push((answer.partition, at, owner));
@@ -133,11 +136,11 @@ impl Worker {
         self.resume_known(commands);
     }
 
-    /// Partitions that were fetched before the producer was replaced go on from their committed offset.
+    /// Partitions that were claimed before the producer was replaced go on from their committed offset.
     fn resume_known(&mut self, commands: &mut Vec<Command>) {
         let mut seeks = Vec::new();
         for (&partition, assigned) in &mut self.tasks {
-            let waits = self.assigning.as_ref().is_some_and(|assigning| assigning.contains(&partition));
+            let waits = self.unclaimed.contains(&partition) || self.assigning.as_ref().is_some_and(|assigning| assigning.contains(&partition));
             if let (Task::Known { at }, false) = (&assigned.task, waits) {
                 let at = *at;
                 assigned.task = Task::Active { committed: at, position: at };
@@ -149,40 +152,55 @@ impl Worker {
         }
     }
 
-    /// Claims an assignment when all its offsets are known: fetching never starts from a guess, nor before the claim.
-    pub(super) fn accept_assignment(&mut self, commands: &mut Vec<Command>) {
-        let Some(assigning) = &self.assigning else { return };
+    /// Claims an assignment when all its offsets are known: fetching never starts from a guess, nor before the claim. What
+    /// could not be claimed before is claimed as soon as its offset is known again.
+    pub(super) fn claim_known(&mut self, commands: &mut Vec<Command>) {
+        if self.tasks.values().any(|assigned| matches!(assigned.task, Task::Claiming { .. })) {
+            return;
+        }
         let known = |partition: &SourcePartition| match self.tasks.get(partition).map(|assigned| &assigned.task) {
             Some(Task::Known { at }) => Some((*partition, *at)),
             Some(Task::Waiting { .. } | Task::Asked | Task::Claiming { .. } | Task::Active { .. }) | None => None,
         };
-        let Some(positions) = assigning.iter().map(known).collect::<Option<Vec<_>>>() else { return };
-        if positions.is_empty() {
+        let assigned = self.assigning.as_ref().and_then(|assigning| assigning.iter().map(known).collect::<Option<Vec<_>>>());
+        if assigned.as_ref().is_some_and(Vec::is_empty) {
             self.assigning = None;
-            commands.push(Command::Assign(positions));
-            return;
+            commands.push(Command::Assign(Vec::new()));
         }
+        let positions: Vec<_> = assigned.unwrap_or_default().into_iter().chain(self.unclaimed.iter().filter_map(known)).collect();
         for (partition, at) in &positions {
             if let Some(assigned) = self.tasks.get_mut(partition) {
                 assigned.task = Task::Claiming { at: *at };
             }
         }
-        commands.push(Command::Claim(positions));
+        if !positions.is_empty() {
+            commands.push(Command::Claim(positions));
+        }
     }
 
+    /// A refused claim accepts the assignment all the same: until then the client reports nothing else, not even that the
+    /// membership is gone, which is the usual reason. Its records are not taken before the claim stands.
     pub(super) fn claimed(&mut self, claim: Claim, now: Millis, commands: &mut Vec<Command>) {
-        let mut positions = Vec::new();
+        let (mut assign, mut seek) = (Vec::new(), Vec::new());
         for (&partition, assigned) in &mut self.tasks {
             let Task::Claiming { at } = assigned.task else { continue };
-            assigned.task = match claim {
-                Claim::Committed => Task::Active { committed: at, position: at },
-                Claim::Refused => Task::Waiting { from: now.plus(RESOLVE_PAUSE_MS) },
-            };
-            positions.push((partition, at));
+            let was_unclaimed = self.unclaimed.remove(&partition);
+            match claim {
+                Claim::Committed => assigned.task = Task::Active { committed: at, position: at },
+                Claim::Refused => {
+                    assigned.task = Task::Waiting { from: now.plus(RESOLVE_PAUSE_MS) };
+                    self.unclaimed.insert(partition);
+                }
+            }
+            let list = if was_unclaimed { &mut seek } else { &mut assign };
+            list.push((partition, at));
         }
-        if claim == Claim::Committed && !positions.is_empty() {
+        if !assign.is_empty() {
             self.assigning = None;
-            commands.push(Command::Assign(positions));
+            commands.push(Command::Assign(assign));
+        }
+        if claim == Claim::Committed && !seek.is_empty() {
+            commands.push(Command::Seek(seek));
         }
     }
 }

@@ -155,7 +155,7 @@ pub enum Event {
     Resolved(Vec<Resolved>),
     /// The claim was committed, or the group refused it.
     Claimed(Claim),
-    /// Records were processed into the open batch.
+    /// Records were processed into the open batch. It never closes the batch; the next other event does.
     Handed(Handed),
     /// Time passed.
     Tick,
@@ -277,12 +277,19 @@ struct Revoking {
     by: Millis,
 }
 
-/// A batch whose outcome is unknown (EO-5).
+/// A batch that was sent: in flight, or of unknown outcome (EO-5).
 #[derive(Debug)]
-struct InDoubt {
+struct Sent {
     batch: Batch,
-    /// Its partitions that were ours all the time since; only their owner records can tell. Invariant: not empty.
+    /// Its partitions that were ours all the time since it was closed. If its outcome is unknown, only their owner records
+    /// can tell; a partition that was away meanwhile says what its other owner did. Invariant in doubt: not empty.
     witnesses: BTreeSet<SourcePartition>,
+}
+
+impl Sent {
+    fn holds(&self, partition: SourcePartition) -> bool {
+        self.batch.progress.get(partition).is_some()
+    }
 }
 
 /// The state machine of one worker.
@@ -296,10 +303,12 @@ pub struct Worker {
     tasks: BTreeMap<SourcePartition, Assigned>,
     /// Partitions of an assignment that is not accepted yet. Invariant: each has a task.
     assigning: Option<BTreeSet<SourcePartition>>,
+    /// Partitions of an accepted assignment whose claim was refused. Invariant: each has a task, none is active.
+    unclaimed: BTreeSet<SourcePartition>,
     revoking: Option<Revoking>,
     open: Option<Batch>,
-    in_flight: Option<Batch>,
-    in_doubt: Option<InDoubt>,
+    in_flight: Option<Sent>,
+    in_doubt: Option<Sent>,
     next_batch: u64,
     next_assignment: u64,
     fences: VecDeque<Millis>,
@@ -319,6 +328,7 @@ impl Worker {
             producer: Producer::Initialising,
             tasks: BTreeMap::new(),
             assigning: None,
+            unclaimed: BTreeSet::new(),
             revoking: None,
             open: None,
             in_flight: None,
@@ -351,7 +361,8 @@ impl Worker {
             Event::Lost(partitions) => self.lost(partitions, commands),
             Event::Resolved(answers) => self.resolved(answers, now, commands),
             Event::Claimed(claim) => self.claimed(claim, now, commands),
-            Event::Handed(handed) => self.handed(handed, now),
+            // Nothing may close the batch between two of these: the runtime hands over a round's outputs before its intervals.
+            Event::Handed(handed) => return self.handed(handed, now),
             Event::Tick => {}
             Event::Ended(id, outcome) => self.ended(id, outcome, now, commands),
             Event::Finish(reason) => self.finish(reason, now),
@@ -472,7 +483,7 @@ impl Worker {
             self.close(reason, now, commands);
         }
         self.ask_for_offsets(now, commands);
-        self.accept_assignment(commands);
+        self.claim_known(commands);
         self.advance_drain(now, commands);
     }
 
@@ -521,7 +532,8 @@ impl Worker {
                 format!("{partition}: {interval:?} against committed {committed} and position {position}")
             });
         }
-        self.in_flight = Some(batch.clone());
+        let witnesses = batch.progress.iter().map(|(partition, _)| partition).collect();
+        self.in_flight = Some(Sent { batch: batch.clone(), witnesses });
         commands.push(Command::Transact(batch, reason));
     }
 

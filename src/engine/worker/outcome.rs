@@ -1,19 +1,18 @@
 //! What follows when a transaction ends, and how a batch of unknown outcome is judged (EO-5).
 
 use super::{
-    ABORT_PAUSE_MS_MAX, ABORT_PAUSE_MS_MIN, Assigned, Command, FENCE_WINDOW_MS, FENCES_MAX, InDoubt, Outcome, Phase, Producer, Task, Worker,
+    ABORT_PAUSE_MS_MAX, ABORT_PAUSE_MS_MIN, Assigned, Command, FENCE_WINDOW_MS, FENCES_MAX, Outcome, Phase, Producer, Sent, Task, Worker,
 };
 use crate::batch::{Batch, BatchId};
 use crate::identity::OwnerRecord;
 use crate::invariant::Invariant;
 use crate::place::{Millis, SourcePartition};
 use crate::stop::StopReason;
-use std::collections::BTreeSet;
 use transom_sdk::Offset;
 
 impl Worker {
     pub(super) fn ended(&mut self, id: BatchId, outcome: Outcome, now: Millis, commands: &mut Vec<Command>) {
-        let Some(batch) = self.in_flight.take() else {
+        let Some(Sent { batch, witnesses }) = self.in_flight.take() else {
             panic!("{} is broken: batch {} ended, none was in flight", Invariant::UnknownIsNotSuccess, id.0);
         };
         assert!(batch.id == id, "batch {} ended, {} was in flight", id.0, batch.id.0);
@@ -33,7 +32,7 @@ impl Worker {
                 if fenced {
                     self.count_fence(now);
                 }
-                self.replace_producer(batch, now, commands);
+                self.replace_producer(Sent { batch, witnesses }, now, commands);
             }
             Outcome::Stop(reason) => {
                 self.discard_open(commands);
@@ -55,19 +54,18 @@ impl Worker {
 
     /// EO-5: the outcome is unknown until a new producer has closed the old one's transaction and the offsets are read
     /// again. A worker that stops anyway leaves both to its successor.
-    fn replace_producer(&mut self, batch: Batch, now: Millis, commands: &mut Vec<Command>) {
+    fn replace_producer(&mut self, sent: Sent, now: Millis, commands: &mut Vec<Command>) {
         self.producer = Producer::Initialising;
         for assigned in self.tasks.values_mut() {
             assigned.task = Task::Waiting { from: now };
         }
-        let witnesses: BTreeSet<_> = batch.progress.iter().map(|(partition, _)| partition).filter(|p| self.tasks.contains_key(p)).collect();
         if !matches!(self.phase, Phase::Running) {
-            return commands.push(Command::WriteOff(batch));
+            return commands.push(Command::WriteOff(sent.batch));
         }
-        if witnesses.is_empty() {
-            commands.push(Command::WriteOff(batch));
+        if sent.witnesses.is_empty() {
+            commands.push(Command::WriteOff(sent.batch));
         } else {
-            self.in_doubt = Some(InDoubt { batch, witnesses });
+            self.in_doubt = Some(sent);
         }
         commands.push(Command::Reinitialise);
     }
@@ -97,7 +95,7 @@ impl Worker {
     /// Judges the batch in doubt by the owner records of those of its partitions that are still ours: ours → it was
     /// committed; not ours → it was not; both → the transaction was not atomic, and we stop.
     pub(super) fn judge_in_doubt(&mut self, seen: Vec<(SourcePartition, Offset, Option<OwnerRecord>)>, now: Millis, commands: &mut Vec<Command>) {
-        let Some(InDoubt { batch, witnesses }) = &self.in_doubt else { return };
+        let Some(Sent { batch, witnesses }) = &self.in_doubt else { return };
         let unresolved = |p: &SourcePartition| self.tasks.get(p).is_some_and(|a| matches!(a.task, Task::Waiting { .. } | Task::Asked));
         if witnesses.iter().any(unresolved) {
             // Those seen so far are asked for again together with the rest, so that one look decides.
@@ -111,14 +109,12 @@ impl Worker {
         let (mut committed, mut not_committed) = (Vec::new(), Vec::new());
         for (partition, at, owner) in seen.into_iter().filter(|(partition, ..)| witnesses.contains(partition)) {
             let Some(interval) = batch.progress.get(partition) else { continue };
-            let ours = owner.is_some_and(|owner| {
-                owner.transactional_id == self.transactional_id && owner.incarnation == self.incarnation && owner.batch == batch.id
-            });
+            let ours = owner.is_some_and(|owner| owner.is_by(&self.transactional_id, self.incarnation) && owner.batch == batch.id);
             let list = if ours { &mut committed } else { &mut not_committed };
             let expected = if ours { interval.end } else { interval.start };
             list.push((partition, at, expected));
         }
-        let Some(InDoubt { batch, .. }) = self.in_doubt.take() else { return };
+        let Some(Sent { batch, .. }) = self.in_doubt.take() else { return };
         let contradicts = |list: &[(SourcePartition, Offset, Offset)]| list.iter().any(|(_, at, expected)| at != expected);
         if (!committed.is_empty() && !not_committed.is_empty()) || contradicts(&committed) || contradicts(&not_committed) {
             let detail = format!("batch {}: with its record {committed:?}, without {not_committed:?} (partition, offset, expected)", batch.id.0);

@@ -3,12 +3,14 @@
 //! Owns the threads and the clock. Never sees the Kafka client (it knows the [`Broker`] trait, which `kafka` and a
 //! simulator implement), the command line or YAML.
 
+mod books;
 mod broker;
 mod clock;
 mod dead_letter;
 mod metrics;
 mod options;
 mod processing;
+mod round;
 mod status;
 mod supervisor;
 mod transact;

@@ -67,8 +67,15 @@ impl WorkerStatus {
             if let Some(&(_, offset)) = offsets.iter().find(same) {
                 row.last_stable_offset = Some(offset);
             }
-            row.lag = row.last_stable_offset.zip(row.committed).map(|(stable, committed)| (stable - committed).max(0));
+            row.work_out_lag();
         }
+    }
+}
+
+impl PartitionStatus {
+    /// The last stable offset is up to two seconds old, the committed one is not: the difference is never shown below 0.
+    pub(crate) fn work_out_lag(&mut self) {
+        self.lag = self.last_stable_offset.zip(self.committed).map(|(stable, committed)| (stable - committed).max(0));
     }
 }
 

@@ -1,29 +1,28 @@
 //! The first thread of a worker: consumer, processing, and the engine whose commands it carries out.
 
+use crate::books::Books;
 use crate::broker::{Broker, SealedBatch, Source, SourceEvent, Transactor};
 use crate::clock::Clock;
 use crate::metrics::Metrics;
 use crate::options::PipelineOptions;
 use crate::processing::{Processing, ProcessorFactory};
+use crate::round::Round;
 use crate::status::{PartitionStatus, Readiness, StatusBoard};
 use crate::supervisor::{Control, Request};
 use crate::transact::{Job, Report, Spare, TransactLoop};
 use std::collections::hash_map::RandomState;
 use std::hash::{BuildHasher, Hasher};
-use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use transom_engine::{
     Batch, BatchId, Claim, CloseReason, Command, Event, Fate, FateCounts, Handed, Incarnation, Millis, Outcome, OwnerRecord, Ownership,
     SourcePartition, State, StopReason, TransactionalId, Worker,
 };
-use transom_sdk::{Offset, OutputBuffer, Record};
+use transom_sdk::{Offset, OutputBuffer};
 
 /// Most records handed over before the worker looks at events again.
 const RECORDS_PER_ROUND: usize = 2_000;
-/// Longest time spent on records before the worker looks at events again; slow transforms must not starve a rebalance.
-const ROUND_TIME_MAX: Duration = Duration::from_millis(100);
 /// Longest sleep: events of the client are served at least this often.
 const WAIT_MAX: Duration = Duration::from_millis(100);
 /// How often a quiet partition's position is looked at, to step over control records.
@@ -96,27 +95,6 @@ struct WorkerLoop<S> {
 enum Joined {
     No,
     Yes,
-}
-
-/// The worker's own count of what it handed over, kept apart from the engine's, so that one can check the other.
-#[derive(Default)]
-struct Books {
-    handed: u64,
-    dropped: u64,
-    written_off: u64,
-    open: u64,
-    in_flight: u64,
-    in_doubt: u64,
-    committed: FateCounts,
-    batches_committed: u64,
-    batches_aborted: u64,
-}
-
-impl Books {
-    fn unaccounted(&self) -> i64 {
-        let settled = self.committed.total() + self.dropped + self.written_off + self.open + self.in_flight + self.in_doubt;
-        i64::try_from(self.handed).unwrap_or(i64::MAX) - i64::try_from(settled).unwrap_or(i64::MAX)
-    }
 }
 
 impl<S: Source> WorkerLoop<S> {
@@ -327,7 +305,7 @@ impl<S: Source> WorkerLoop<S> {
         if !self.engine.wants_records(self.around.clock.now()) {
             return false;
         }
-        let mut round = Round { engine: &self.engine, handed: Vec::new(), stop: None, look: Look::new(Instant::now()) };
+        let mut round = Round::new(&self.engine);
         let wall = Clock::wall();
         let (processing, outputs, sources) = (&mut self.processing, &mut self.outputs, &mut self.sources);
         let fetched = self.source.fetch(RECORDS_PER_ROUND, &mut |place, record| round.record(place, record, processing, (outputs, sources), wall));
@@ -510,6 +488,7 @@ impl<S: Source> WorkerLoop<S> {
                 }
                 status.committed = offsets.map(|(committed, _)| committed.get());
                 status.position = offsets.map(|(_, position)| position.get());
+                status.work_out_lag();
                 status
             }));
         });
@@ -530,85 +509,4 @@ fn spawn_transact<T: Transactor + 'static>(
         .name(format!("transact-{number}"))
         .spawn(move || transact.run())
         .map_err(|error| StopReason::Fatal { what: format!("the transact thread cannot be started: {error}") })
-}
-
-/// One round of records between two looks at events.
-struct Round<'a> {
-    engine: &'a Worker,
-    handed: Vec<Handed>,
-    stop: Option<StopReason>,
-    look: Look,
-}
-
-/// Looks at the clock after 1, 2, 4 … records as long as they are quick, and after each one when they are slow: reading it
-/// for every record would cost more than a fast transform's own work, and never reading it would starve a rebalance.
-struct Look {
-    until: Instant,
-    last: Instant,
-    stride: u32,
-    left: u32,
-}
-
-impl Look {
-    /// Records are quick when a stride of them takes less than this.
-    const QUICK: Duration = Duration::from_millis(1);
-    const STRIDE_MAX: u32 = 64;
-
-    fn new(now: Instant) -> Self {
-        Self { until: now + ROUND_TIME_MAX, last: now, stride: 1, left: 1 }
-    }
-
-    /// Counts one record and returns whether the round's time is over.
-    fn is_over(&mut self) -> bool {
-        self.left -= 1;
-        if self.left > 0 {
-            return false;
-        }
-        let now = Instant::now();
-        let quick = now.duration_since(self.last) < Self::QUICK;
-        self.stride = if quick { (self.stride * 2).min(Self::STRIDE_MAX) } else { 1 };
-        (self.last, self.left) = (now, self.stride);
-        now >= self.until
-    }
-}
-
-impl Round<'_> {
-    fn record(
-        &mut self,
-        place: SourcePartition,
-        record: &Record<'_>,
-        processing: &mut Processing,
-        (outputs, sources): (&mut OutputBuffer, &mut Vec<(SourcePartition, Offset)>),
-        wall: transom_sdk::Timestamp,
-    ) -> ControlFlow<()> {
-        let at = self.handed.iter().rposition(|handed| handed.partition == place);
-        let expected = match at {
-            Some(at) => Some(self.handed[at].next),
-            None => self.engine.position(place),
-        };
-        // Fetched before a rewind or a revoke: not ours to process now; the client fetches it again if it should be.
-        let Some(expected) = expected.filter(|expected| record.offset() >= *expected) else { return ControlFlow::Continue(()) };
-        let source = u32::try_from(sources.len()).unwrap_or(u32::MAX);
-        let before = outputs.byte_len();
-        let fate = match processing.process((source, place), record, outputs, wall) {
-            Ok(fate) => fate,
-            Err(reason) => {
-                self.stop = Some(reason);
-                return ControlFlow::Break(());
-            }
-        };
-        sources.push((place, record.offset()));
-        let at = at.unwrap_or_else(|| {
-            let first = Some(record.offset());
-            self.handed.push(Handed { partition: place, first, next: expected, records: 0, fates: FateCounts::default(), bytes: 0 });
-            self.handed.len() - 1
-        });
-        let handed = &mut self.handed[at];
-        handed.next = record.offset().next();
-        handed.records += 1;
-        handed.fates.add(fate);
-        let input = record.value().map_or(0, <[u8]>::len) + record.key().map_or(0, <[u8]>::len);
-        handed.bytes += u64::try_from(outputs.byte_len() - before + input).unwrap_or(u64::MAX);
-        if self.look.is_over() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
-    }
 }

@@ -177,7 +177,7 @@ fn connect_options(plan: &Plan, instance: &config::Instance) -> ConnectOptions {
         },
         assignor: match plan.assignor {
             config::Assignor::Range => Assignor::Range,
-            config::Assignor::CooperativeSticky => Assignor::CooperativeSticky,
+            config::Assignor::Uniform => Assignor::Uniform,
         },
         session_timeout: plan.timeouts.session,
         poll_interval_max: plan.timeouts.poll_max,

@@ -102,8 +102,9 @@ fn a_dynamic_instance_gives_its_partitions_back_on_sigterm() {
     t.produce(&input, Orders::seeded(7).take(1_000));
     t.awaits_all_committed(&[&input], Duration::from_secs(20));
 
+    // Less than the session of 6 s: given back, not timed out.
     dynamic.drains_within(Duration::from_secs(10));
-    named.awaits_partitions(4, Duration::from_secs(4));
+    named.awaits_partitions(4, Duration::from_secs(5));
 
     t.produce(&input, Orders::seeded(7).skip(1_000).take(1_000));
     t.awaits_all_committed(&[&input], Duration::from_secs(20));

@@ -149,7 +149,7 @@ impl Drop for Stage {
 
 /// Returns the program `transom`: the one beside the demo, unless the environment names another.
 fn program() -> Result<PathBuf> {
-    let program = match std::env::var_os("TRANSOM_PROGRAM") {
+    let program = match std::env::var_os("TRANSOM_BINARY") {
         Some(program) => PathBuf::from(program),
         None => std::env::current_exe()?.with_file_name("transom"),
     };

@@ -84,6 +84,8 @@ pub struct ClusterOptions {
     pub security: Security,
     /// `None` takes Docker where it works, else Java.
     pub backend: Option<Backend>,
+    /// Opens one more listener without encryption, whose clients are told to come back to this local port: a proxy's.
+    pub proxied_as: Option<u16>,
 }
 
 /// What a client needs to reach the secure listener.
@@ -190,7 +192,7 @@ impl Cluster {
     /// [`NoBackend`] when there is nothing to run it with; otherwise what the broker said last.
     pub fn start(options: ClusterOptions) -> anyhow::Result<Cluster> {
         let backend = choose_backend(options.backend)?;
-        let ports = Ports::choose().context("choose free ports")?;
+        let ports = Ports { proxy: options.proxied_as, ..Ports::choose().context("choose free ports")? };
         let directory = tempfile::Builder::new().prefix("transom-broker-").tempdir()?.keep();
         let name = directory.file_name().context("data directory without a name")?.to_string_lossy().into_owned();
         let mut guard = Guard::start(&directory, &name, backend)?;
@@ -241,6 +243,11 @@ impl Cluster {
     /// Returns the secure listener, if the options asked for one.
     pub fn secure(&self) -> Option<&SecureListener> {
         self.secure.as_ref()
+    }
+
+    /// Returns where the proxy named in the options finds the listener meant for it.
+    pub fn behind_proxy(&self) -> SocketAddr {
+        SocketAddr::from(([127, 0, 0, 1], self.ports.proxied))
     }
 
     /// Returns what runs the broker.
@@ -392,6 +399,9 @@ struct Ports {
     plaintext: u16,
     secure: u16,
     controller: u16,
+    proxied: u16,
+    /// The proxy's own port, if there is one.
+    proxy: Option<u16>,
 }
 
 impl Ports {
@@ -401,10 +411,10 @@ impl Ports {
     const TRIES: usize = 200;
 
     fn choose() -> anyhow::Result<Ports> {
-        // Held until all three are chosen, so that they differ.
+        // Held until all four are chosen, so that they differ.
         let mut held = Vec::new();
         for _ in 0..Ports::TRIES {
-            if held.len() == 3 {
+            if held.len() == 4 {
                 break;
             }
             // At random, because several test programs choose at the same moment.
@@ -416,8 +426,10 @@ impl Ports {
             }
         }
         match held.as_slice() {
-            [(plaintext, _), (secure, _), (controller, _)] => Ok(Ports { plaintext: *plaintext, secure: *secure, controller: *controller }),
-            _ => bail!("fewer than three free ports found in {:?}", Ports::RANGE),
+            [(plaintext, _), (secure, _), (controller, _), (proxied, _)] => {
+                Ok(Ports { plaintext: *plaintext, secure: *secure, controller: *controller, proxied: *proxied, proxy: None })
+            }
+            _ => bail!("fewer than four free ports found in {:?}", Ports::RANGE),
         }
     }
 }
@@ -488,12 +500,16 @@ fn broker_properties(
         Backend::Docker => ("0.0.0.0", "/tmp/kraft-combined-logs".to_owned()),
         Backend::Java => ("127.0.0.1", directory.join("data").display().to_string()),
     };
-    let Ports { plaintext, secure, controller } = ports;
+    let Ports { plaintext, secure, controller, proxied, proxy } = ports;
     let mut listeners = format!("PLAINTEXT://{listen}:{plaintext},CONTROLLER://127.0.0.1:{controller}");
     let mut advertised = format!("PLAINTEXT://127.0.0.1:{plaintext}");
     // Not named SASL_SSL: the image's start script would demand a keystore file and a login configuration for that name.
-    let protocols = "CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT,SECURE:SASL_SSL";
+    let protocols = "CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT,PROXIED:PLAINTEXT,SECURE:SASL_SSL";
     let mut properties = BTreeMap::new();
+    if let Some(proxy) = proxy {
+        listeners.push_str(&format!(",PROXIED://{listen}:{proxied}"));
+        advertised.push_str(&format!(",PROXIED://127.0.0.1:{proxy}"));
+    }
     if let Some(certificates) = certificates {
         listeners.push_str(&format!(",SECURE://{listen}:{secure}"));
         advertised.push_str(&format!(",SECURE://localhost:{secure}"));

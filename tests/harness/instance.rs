@@ -146,6 +146,8 @@ pub struct InstanceOptions {
     pub log: PathBuf,
     /// Environment variables.
     pub variables: Vec<(String, String)>,
+    /// Another program than the one under test.
+    pub program: Option<PathBuf>,
 }
 
 /// One `transom run`.
@@ -175,7 +177,7 @@ impl Instance {
     fn spawn(options: &InstanceOptions) -> (Process, SocketAddr) {
         let log = OpenOptions::new().create(true).append(true).open(&options.log).expect("open the instance's log");
         let before = log.metadata().map_or(0, |metadata| metadata.len());
-        let mut command = Command::new(binary());
+        let mut command = Command::new(options.program.clone().unwrap_or_else(binary));
         command.arg("run").arg(&options.pipeline).args(["--listen", "127.0.0.1:0"]);
         for name in REMOVED_VARIABLES {
             command.env_remove(name);
@@ -229,6 +231,14 @@ impl Instance {
     /// As [`Instance::status`].
     pub fn metrics(&self) -> anyhow::Result<String> {
         self.get("/metrics").map(|(_, body)| body)
+    }
+
+    /// Returns how often its producers were replaced, by reason; nothing while it does not answer.
+    pub fn recycled(&self) -> BTreeMap<String, u64> {
+        const NAME: &str = "transom_producer_recycled_total{reason=\"";
+        let metrics = self.metrics().unwrap_or_default();
+        let lines = metrics.lines().filter_map(|line| line.strip_prefix(NAME)?.split_once("\"} "));
+        lines.filter_map(|(reason, count)| Some((reason.to_owned(), count.parse().ok()?))).collect()
     }
 
     /// Returns code and body of an endpoint's answer.

@@ -4,5 +4,6 @@
 pub mod broker;
 pub mod instance;
 pub mod oracle;
+pub mod proxy;
 pub mod scenario;
 pub mod wire;

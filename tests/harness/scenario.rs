@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::hash::{BuildHasher, Hasher, RandomState};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
@@ -43,11 +43,17 @@ impl Scenario {
     /// Opens a scenario on a broker of the test's own.
     #[track_caller]
     pub fn on(bootstrap: &str, name: &str) -> Self {
+        Self::through(bootstrap, bootstrap, name)
+    }
+
+    /// Opens a scenario whose instances reach the brokers through a proxy, and the oracle does not.
+    #[track_caller]
+    pub fn through(proxy: &str, bootstrap: &str, name: &str) -> Self {
         let client = must(Client::connect(bootstrap));
         let random = RandomState::new().build_hasher().finish();
         let unique = format!("{name}-{:08x}", random & 0xffff_ffff);
         let directory = must(tempfile::tempdir());
-        Self { client, bootstrap: bootstrap.to_owned(), unique, directory, files: AtomicUsize::new(0) }
+        Self { client, bootstrap: proxy.to_owned(), unique, directory, files: AtomicUsize::new(0) }
     }
 
     /// Returns the oracle's client.
@@ -55,9 +61,14 @@ impl Scenario {
         &self.client
     }
 
-    /// Returns the bootstrap servers.
+    /// Returns the bootstrap servers of the instances.
     pub fn bootstrap(&self) -> &str {
         &self.bootstrap
+    }
+
+    /// Returns where the files and logs of its instances lie, as long as it lives.
+    pub fn directory(&self) -> &Path {
+        self.directory.path()
     }
 
     /// Returns a short name as it is called in this scenario: `in` becomes `name-0123abcd.in`.
@@ -119,10 +130,16 @@ impl Scenario {
     /// Starts an instance with or without a name, and with environment variables.
     #[track_caller]
     pub fn start_with(&self, name: Option<&str>, yaml: &str, variables: &[(&str, &str)]) -> Instance {
+        Instance::start(self.instance_options(name, yaml, variables))
+    }
+
+    /// Returns what [`Scenario::start_with`] starts, for a test that wants it otherwise.
+    #[track_caller]
+    pub fn instance_options(&self, name: Option<&str>, yaml: &str, variables: &[(&str, &str)]) -> InstanceOptions {
         let pipeline = self.file(yaml);
         let log = pipeline.with_extension("log");
         let variables = variables.iter().map(|&(name, value)| (name.to_owned(), value.to_owned())).collect();
-        Instance::start(InstanceOptions { name: name.map(str::to_owned), pipeline, log, variables })
+        InstanceOptions { name: name.map(str::to_owned), pipeline, log, variables, program: None }
     }
 
     /// Writes records to the partitions of their keys; returns partition and offset of each.
@@ -168,20 +185,6 @@ impl Scenario {
         }
     }
 
-    /// Waits until a topic shows this many records to a read-committed reader.
-    #[track_caller]
-    pub fn awaits_records(&self, topic: &str, count: usize, deadline: Duration) -> Vec<ReadRecord> {
-        let until = Instant::now() + deadline;
-        loop {
-            let records = self.read(topic);
-            if records.len() >= count {
-                return records;
-            }
-            assert!(Instant::now() < until, "{topic} shows {} of {count} records after {deadline:?}", records.len());
-            std::thread::sleep(LOOK_PAUSE);
-        }
-    }
-
     /// Reads a topic as read-committed.
     #[track_caller]
     pub fn read(&self, topic: &str) -> Vec<ReadRecord> {
@@ -219,11 +222,23 @@ impl Scenario {
     ) -> Report {
         let touched: Vec<&str> = outputs.iter().chain(dead_letters).copied().collect();
         must(no_open_transactions(&self.client, &touched, TRANSACTIONS_DEADLINE));
-        let committed = self.awaits_all_committed_by(group, inputs, TRANSACTIONS_DEADLINE);
-        let books = must(Books::read(&self.client, inputs, outputs, dead_letters)).committed(&committed);
-        let report = books.audit(expected);
+        let report = self.audit(group, inputs, outputs, dead_letters, expected);
         must(report.expect_exact());
         report
+    }
+
+    /// Compares without a verdict, for tests that mean to find something.
+    #[track_caller]
+    pub fn audit(
+        &self,
+        group: &str,
+        inputs: &[&str],
+        outputs: &[&str],
+        dead_letters: &[&str],
+        expected: impl Fn(&str, &ReadRecord) -> Expected,
+    ) -> Report {
+        let committed = self.awaits_all_committed_by(group, inputs, TRANSACTIONS_DEADLINE);
+        must(Books::read(&self.client, inputs, outputs, dead_letters)).committed(&committed).audit(expected)
     }
 }
 

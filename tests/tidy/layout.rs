@@ -60,7 +60,8 @@ fn files_stay_under_600_lines_without_tests() {
     let mut long = Vec::new();
     for (path, text) in rust_files() {
         let is_tests = path.iter().any(|part| part == "tests.rs") || path.starts_with("src") && path.iter().any(|part| part == "tests");
-        let lines = text.lines().take_while(|line| *line != "#[cfg(test)]").count();
+        // A module of tests within a file is its last item.
+        let lines = text.split_once("\n#[cfg(test)]\nmod tests {").map_or(text.as_str(), |(code, _)| code).lines().count();
         // A folder named tests inside a crate, and tests.rs, hold nothing else.
         if !is_tests && lines >= LINES_MAX {
             long.push(format!("{}: {lines} lines", path.display()));

@@ -40,7 +40,9 @@ fn has_word(code: &str, word: &str) -> bool {
 
 #[test]
 fn only_the_kafka_crate_has_unsafe_code() {
-    let places = lines_with(|path, code| !path.starts_with("src/kafka/") && has_word(code, "unsafe"));
+    // Benchmark peers are other programs, kept close to their origin; the raw loop is bare C calls by its nature.
+    let exempt = |path: &str| path.starts_with("src/kafka/") || path.starts_with("tests/bench/peers/");
+    let places = lines_with(|path, code| !exempt(path) && has_word(code, "unsafe"));
     expect_none("unsafe code outside of src/kafka", &places);
 }
 
@@ -80,6 +82,6 @@ fn lints_are_silenced_with_a_reason() {
 
 #[test]
 fn comments_and_texts_are_not_code() {
-    assert_eq!(code_of(r#"    call("unsafe \" dbg!(", x); // todo!"#), "    call(, x); ");
+    assert_eq!(code_of("    call(\"unsafe \\\" dbg!(\", x); // todo!"), "    call(, x); ");
     assert!(has_word("unsafe { x }", "unsafe") && !has_word("unsafe_code", "unsafe"));
 }

@@ -35,9 +35,7 @@ impl Worker {
     /// Says that partitions are held no more, where nothing of ours is on its way for them: what is in flight may still
     /// move their offset, and a plain commit behind it would take it back (EO-4).
     pub(super) fn release(&self, partitions: &BTreeSet<SourcePartition>, commands: &mut Vec<Command>) {
-        let busy = |partition: SourcePartition| {
-            [&self.in_flight, &self.in_doubt].into_iter().flatten().any(|sent| sent.holds(partition))
-        };
+        let busy = |partition: SourcePartition| [&self.in_flight, &self.in_doubt].into_iter().flatten().any(|sent| sent.holds(partition));
         let mut released = Vec::new();
         for &partition in partitions {
             let task = self.tasks.get(&partition).map(|assigned| &assigned.task);
@@ -77,14 +75,22 @@ impl Worker {
         for partition in partitions {
             self.tasks.remove(partition);
             self.unclaimed.remove(partition);
-            for set in self.assigning.iter_mut().chain(self.in_flight.iter_mut().chain(&mut self.in_doubt).map(|sent| &mut sent.witnesses)) {
-                set.remove(partition);
+            if let Some(assigning) = &mut self.assigning {
+                assigning.remove(partition);
             }
         }
         if touched {
             self.discard_open(commands);
         }
         commands.push(Command::GiveBack(partitions.iter().copied().collect()));
+        self.forget_witnesses(partitions, commands);
+    }
+
+    /// These partitions cannot tell any more what became of a batch of ours; without a witness nobody here can.
+    fn forget_witnesses(&mut self, partitions: &BTreeSet<SourcePartition>, commands: &mut Vec<Command>) {
+        for sent in [&mut self.in_flight, &mut self.in_doubt].into_iter().flatten() {
+            sent.witnesses.retain(|partition| !partitions.contains(partition));
+        }
         if let Some(in_doubt) = self.in_doubt.take_if(|in_doubt| in_doubt.witnesses.is_empty()) {
             commands.push(Command::WriteOff(in_doubt.batch));
         }
@@ -109,17 +115,19 @@ impl Worker {
     }
 
     pub(super) fn resolved(&mut self, answers: Vec<Resolved>, now: Millis, commands: &mut Vec<Command>) {
-        let mut seen_owner = Vec::new();
+        let (mut seen_owner, mut taken) = (Vec::new(), BTreeSet::new());
         for answer in answers {
             let Some(assigned) = self.tasks.get_mut(&answer.partition) else { continue };
             if assigned.assignment != answer.assignment || assigned.task != Task::Asked {
                 continue;
             }
-            let expects_ours = !self.unclaimed.contains(&answer.partition) && self.assigning.as_ref().is_none_or(|new| !new.contains(&answer.partition));
+            let expects_ours =
+                !self.unclaimed.contains(&answer.partition) && self.assigning.as_ref().is_none_or(|new| !new.contains(&answer.partition));
             match answer.seen {
-                // We claimed it, and another one has since: the group gave it away, and we shall hear of it.
+                // Asking again would fence its new owner each time, and its record says nothing of our batch.
                 OwnerSeen::At(_, Some(owner)) if expects_ours && !owner.is_by(&self.transactional_id, self.incarnation) => {
-                    assigned.task = Task::Waiting { from: now.plus(RESOLVE_PAUSE_MS) };
+                    assigned.task = Task::Taken;
+                    taken.insert(answer.partition);
                 }
                 OwnerSeen::At(at, owner) => {
                     assigned.task = Task::Known { at };
@@ -132,6 +140,7 @@ impl Worker {
                 }
             }
         }
+        self.forget_witnesses(&taken, commands);
         self.judge_in_doubt(seen_owner, now, commands);
         self.resume_known(commands);
     }
@@ -160,7 +169,7 @@ impl Worker {
         }
         let known = |partition: &SourcePartition| match self.tasks.get(partition).map(|assigned| &assigned.task) {
             Some(Task::Known { at }) => Some((*partition, *at)),
-            Some(Task::Waiting { .. } | Task::Asked | Task::Claiming { .. } | Task::Active { .. }) | None => None,
+            Some(Task::Waiting { .. } | Task::Asked | Task::Claiming { .. } | Task::Taken | Task::Active { .. }) | None => None,
         };
         let assigned = self.assigning.as_ref().and_then(|assigning| assigning.iter().map(known).collect::<Option<Vec<_>>>());
         if assigned.as_ref().is_some_and(Vec::is_empty) {

@@ -3,10 +3,12 @@
 //! ```text
 //!                Assigned            Resolved (all of the event)
 //!   (not ours) ─────► Waiting ⇄ Asked ─► Known ─► Claiming ─► Active { committed ≤ position }
-//!        ▲                     ▲                            │ Handed: position moves, open batch grows
-//!        │ GiveBack            └── Reinitialise ────────────┤ Committed: committed moves
-//!        └─── Revoked (after its batches are resolved) ◄────┤ Aborted: position = committed, seek
-//!             Lost (at once, nothing more is sent)          ┘
+//!        ▲              ▲ ▲       │         claim refused │  │ Handed: position moves, open batch grows
+//!        │ GiveBack     │ └───────┼── accepted, unclaimed ┘  │ Committed: committed moves
+//!        │              │         └─ another owner ► Taken   │ Aborted: position = committed, seek
+//!        │              └───────── Reinitialise ◄────────────┤
+//!        └─── Revoked (after its batches are resolved) ◄─────┤
+//!             Lost (at once, nothing more is sent) ◄─────────┘
 //!
 //!   open batch ──close──► in flight ──┬─ Committed ─► merged, counted
 //!                                     ├─ Aborted ───► both batches dropped, rewound
@@ -244,6 +246,8 @@ enum Task {
     Known { at: Offset },
     /// Our claim of it is being committed.
     Claiming { at: Offset },
+    /// It was ours, and another owner has claimed it since: the group gave it away, and will say so.
+    Taken,
     /// Invariant: `committed ≤ position`; records before `committed` are visible downstream, those before `position` handed over.
     Active { committed: Offset, position: Offset },
 }
@@ -388,7 +392,7 @@ impl Worker {
     pub fn position(&self, partition: SourcePartition) -> Option<Offset> {
         match self.tasks.get(&partition)?.task {
             Task::Active { position, .. } => Some(position),
-            Task::Waiting { .. } | Task::Asked | Task::Known { .. } | Task::Claiming { .. } => None,
+            Task::Waiting { .. } | Task::Asked | Task::Known { .. } | Task::Claiming { .. } | Task::Taken => None,
         }
     }
 
@@ -396,7 +400,7 @@ impl Worker {
     pub fn partitions(&self) -> impl Iterator<Item = (SourcePartition, Option<(Offset, Offset)>)> + '_ {
         self.tasks.iter().map(|(&partition, assigned)| match assigned.task {
             Task::Active { committed, position } => (partition, Some((committed, position))),
-            Task::Waiting { .. } | Task::Asked | Task::Known { .. } | Task::Claiming { .. } => (partition, None),
+            Task::Waiting { .. } | Task::Asked | Task::Known { .. } | Task::Claiming { .. } | Task::Taken => (partition, None),
         })
     }
 
@@ -430,7 +434,7 @@ impl Worker {
         let asks = self.producer == Producer::Ready && matches!(self.phase, Phase::Running);
         let resolve = self.tasks.values().filter_map(|assigned| match assigned.task {
             Task::Waiting { from } if asks => Some(from),
-            Task::Waiting { .. } | Task::Asked | Task::Known { .. } | Task::Claiming { .. } | Task::Active { .. } => None,
+            Task::Waiting { .. } | Task::Asked | Task::Known { .. } | Task::Claiming { .. } | Task::Taken | Task::Active { .. } => None,
         });
         let drain = match &self.phase {
             Phase::Draining { by, .. } => Some(*by),

@@ -1,8 +1,6 @@
 //! What follows when a transaction ends, and how a batch of unknown outcome is judged (EO-5).
 
-use super::{
-    ABORT_PAUSE_MS_MAX, ABORT_PAUSE_MS_MIN, Assigned, Command, FENCE_WINDOW_MS, FENCES_MAX, Outcome, Phase, Producer, Sent, Task, Worker,
-};
+use super::{ABORT_PAUSE_MS_MAX, ABORT_PAUSE_MS_MIN, Assigned, Command, FENCE_WINDOW_MS, FENCES_MAX, Outcome, Phase, Producer, Sent, Task, Worker};
 use crate::batch::{Batch, BatchId};
 use crate::identity::OwnerRecord;
 use crate::invariant::Invariant;
@@ -56,7 +54,7 @@ impl Worker {
     /// again. A worker that stops anyway leaves both to its successor.
     fn replace_producer(&mut self, sent: Sent, now: Millis, commands: &mut Vec<Command>) {
         self.producer = Producer::Initialising;
-        for assigned in self.tasks.values_mut() {
+        for assigned in self.tasks.values_mut().filter(|assigned| assigned.task != Task::Taken) {
             assigned.task = Task::Waiting { from: now };
         }
         if !matches!(self.phase, Phase::Running) {

@@ -166,9 +166,9 @@ const RULES: &[Rule] = &[
         judge: |_| Verdict::Refuse,
         ours: |mirror| match assignor(mirror) {
             Assignor::Range => "range".to_owned(),
-            Assignor::CooperativeSticky => "cooperative-sticky".to_owned(),
+            Assignor::Uniform => "uniform".to_owned(),
         },
-        reason: "it follows from the number of input topics: several need equal partition numbers on one member",
+        reason: "it follows from the protocol and the number of input topics: several need equal partition numbers on one member",
         instead: REMOVE,
     },
     Rule {
@@ -181,8 +181,8 @@ const RULES: &[Rule] = &[
     Rule {
         names: &["heartbeat.interval.ms"],
         judge: |_| Verdict::Refuse,
-        ours: |mirror| millis(mirror.timeouts.session.as_ref().map(|field| field.value / 3)),
-        reason: "it is a third of the session time-out, so that two heartbeats may be lost",
+        ours: |mirror| millis(mirror.timeouts.session.as_ref().map(|field| (field.value / 3).min(Duration::from_secs(1)))),
+        reason: "it is a third of the session time-out, at most 1 s, so that two heartbeats may be lost and a rebalance is heard of soon",
         instead: "use timeouts.session",
     },
     Rule {

@@ -250,8 +250,8 @@ pub enum Assignor {
     /// Equal partition numbers of all input topics to one member. Needed as soon as there are several inputs; with the
     /// consumer protocol it is `group.remote.assignor=range`.
     Range,
-    /// As few moves as possible; with the consumer protocol the broker's own choice.
-    CooperativeSticky,
+    /// Even shares and few moves; the consumer protocol's own.
+    Uniform,
 }
 
 /// The HTTP server for health, metrics and status.

@@ -1,7 +1,7 @@
 //! From the mirror to the plan, once everything has been checked.
 
 use super::mirror::{Mirror, MirrorCommit, MirrorDeadLetters, MirrorInput, MirrorOutput, MirrorStep, MirrorTimeouts, MirrorTopic};
-use super::plan::{Assignor, ClientProperties, Commit, DeadLetters, Group, Http, Input, Output, Plan, Step, Timeouts, Topic};
+use super::plan::{Assignor, ClientProperties, Commit, DeadLetters, Group, GroupProtocol, Http, Input, Output, Plan, Step, Timeouts, Topic};
 
 /// Returns the plan, or `None` if a part is missing; then the report is not empty.
 pub(super) fn plan(mirror: Mirror, kafka: ClientProperties) -> Option<Plan> {
@@ -28,9 +28,11 @@ pub(super) fn plan(mirror: Mirror, kafka: ClientProperties) -> Option<Plan> {
     })
 }
 
-/// Sticky and uniform assignors split equal partition numbers of several topics between members; range does not.
+/// Sticky and uniform assignors split equal partition numbers of several topics between members; range does not. The
+/// classic protocol always gets range, see decision 0008.
 pub(super) fn assignor(mirror: &Mirror) -> Assignor {
-    if mirror.inputs.len() > 1 { Assignor::Range } else { Assignor::CooperativeSticky }
+    let consumer = mirror.protocol.as_ref().is_some_and(|protocol| protocol.value == GroupProtocol::Consumer);
+    if mirror.inputs.len() > 1 || !consumer { Assignor::Range } else { Assignor::Uniform }
 }
 
 fn topic(topic: MirrorTopic) -> Option<Topic> {

@@ -45,7 +45,7 @@ impl Plan {
             }},
             "assignor": match self.assignor {
                 Assignor::Range => "range",
-                Assignor::CooperativeSticky => "cooperative-sticky",
+                Assignor::Uniform => "uniform",
             },
             "http": { "listen": self.http.listen.to_string() },
         });

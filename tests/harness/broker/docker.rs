@@ -64,6 +64,7 @@ impl Node {
             .with_label(LABEL, "true")
             .with_mapped_port(ports.plaintext, ports.plaintext.tcp())
             .with_mapped_port(ports.secure, ports.secure.tcp())
+            .with_mapped_port(ports.proxied, ports.proxied.tcp())
             .with_env_var("CLUSTER_ID", super::java::CLUSTER_ID)
             .with_env_var("KAFKA_HEAP_OPTS", HEAP);
         for (key, value) in properties {

@@ -67,6 +67,16 @@ impl Client {
         self.read(topic, Isolation::Uncommitted)
     }
 
+    /// Returns what one fetch at `position` shows to a reader of committed data, and the position to go on from; it waits a moment
+    /// where there is nothing. For readers that follow a topic, or that cannot hold one in memory.
+    ///
+    /// # Errors
+    /// As [`Client::read_committed`]; a position below the log start is an error here.
+    pub fn read_committed_from(&self, topic: &str, partition: i32, position: i64) -> Result<(Vec<ReadRecord>, i64)> {
+        let fetched = self.fetch(topic, partition, position..i64::MAX, Isolation::Committed)?;
+        Ok((fetched.records, fetched.position))
+    }
+
     fn read(&self, topic: &str, isolation: Isolation) -> Result<Vec<ReadRecord>> {
         let mut records = Vec::new();
         for (partition, ends) in self.end_offsets(topic)? {

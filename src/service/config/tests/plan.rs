@@ -143,10 +143,16 @@ fn the_processors_options_are_json_by_the_core_schema() {
 
 #[test]
 fn several_input_topics_force_the_range_assignor() {
-    assert_eq!(plan_of(SMALLEST).assignor, Assignor::CooperativeSticky);
+    let consumer = format!("{SMALLEST}\ngroup: {{ protocol: consumer }}\n");
+    assert_eq!(plan_of(&consumer).assignor, Assignor::Uniform);
     assert_eq!(plan_of(FULL).assignor, Assignor::Range);
-    let one = SMALLEST.replace("input: { topic: orders }", "inputs: [ { topic: orders } ]");
-    assert_eq!(plan_of(&one).assignor, Assignor::CooperativeSticky);
+    let two = consumer.replace("input: { topic: orders }", "inputs: [ { topic: orders }, { topic: returns } ]");
+    assert_eq!(plan_of(&two).assignor, Assignor::Range);
+}
+
+#[test]
+fn the_classic_protocol_always_gets_the_range_assignor() {
+    assert_eq!(plan_of(SMALLEST).assignor, Assignor::Range);
 }
 
 #[test]
@@ -155,7 +161,7 @@ fn the_summary_reads_back_as_the_same_plan() {
     summary.as_object_mut().expect("an object").remove("assignor");
     let text = serde_json::to_string_pretty(&summary).expect("json");
     let again = plan_of(&text).redacted_summary();
-    assert_eq!(again["assignor"], "cooperative-sticky");
+    assert_eq!(again["assignor"], "range");
     assert_eq!(again["workers"], 2);
     assert_eq!(again["timeouts"], summary["timeouts"]);
     assert_eq!(again["outputs"], summary["outputs"]);

@@ -5,7 +5,7 @@ SHELL := /bin/bash
 .DEFAULT_GOAL := help
 # The steps of one target stand in order; cargo uses the processors by itself.
 .NOTPARALLEL:
-.PHONY: help build fmt lint test demo deny clean-brokers check-build-tools check-broker
+.PHONY: help build fmt lint test demo chaos planted bench bench-latency bench-growth bench-peers deny clean-brokers check-build-tools check-broker
 
 CARGO_FLAGS := --release --workspace --locked
 HARNESS := target/release/harness
@@ -29,6 +29,36 @@ test: check-build-tools check-broker lint build ## all tests, on a real broker s
 
 demo: build ## a pipeline on a real broker, with instances that crash
 	target/release/demo
+
+EPISODES ?= 10
+SEED ?= 1
+
+chaos: check-broker build ## EPISODES of live traffic under faults drawn from SEED, each judged by the oracle
+	target/release/chaos --episodes $(EPISODES) --seed $(SEED)
+
+planted: check-broker build ## rules of the client switched off one by one; the oracle must notice each
+	target/release/transom-simulation planted
+	target/release/planted
+
+BENCH := target/release/bench
+BENCH_EXTENT := $(if $(QUICK),--quick)
+
+bench: check-broker build bench-peers ## CPU and records/s against the raw client, franz-go and Kafka Streams; QUICK=1 takes 4 minutes
+	$(BENCH) throughput $(BENCH_EXTENT)
+
+bench-latency: check-broker build bench-peers ## latency under an open loop, against Kafka Streams; QUICK=1
+	$(BENCH) latency $(BENCH_EXTENT)
+
+bench-growth: check-broker build bench-peers ## cold start, memory, cost by partitions, workers and record size; QUICK=1
+	$(BENCH) growth $(BENCH_EXTENT)
+
+# A peer whose tools are missing does not take part, and the bench says so.
+bench-peers:
+	@mkdir -p target/bench
+	@command -v go >/dev/null && cd tests/bench/peers/franz && go build -o ../../../../target/bench/franz . \
+	  || echo 'franz-go is not built: it needs Go 1.26' >&2
+	@command -v mvn >/dev/null && mvn --quiet --batch-mode --file tests/bench/peers/streams/pom.xml compile dependency:copy-dependencies \
+	  || echo 'Kafka Streams is not built: it needs Java 17 and Maven (Debian: apt-get install openjdk-17-jdk-headless maven)' >&2
 
 deny: ## licences, banned and unknown sources of dependencies
 	@command -v cargo-deny >/dev/null || { echo "cargo-deny not found: cargo install --locked cargo-deny" >&2; exit 69; }

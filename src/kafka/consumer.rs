@@ -162,6 +162,8 @@ pub struct KafkaConsumer {
     first: usize,
     taken: Vec<*mut ffi::rd_kafka_message_t>,
     min_generation: i32,
+    /// A plain offset commit of this membership may still come late (EO-4): nothing more is committed under it.
+    late_commit: Option<StopReason>,
 }
 
 // SAFETY: raw pointers inside are owned; librdkafka objects may be used from any one thread at a time.
@@ -188,6 +190,7 @@ impl KafkaConsumer {
             first: 0,
             taken: vec![std::ptr::null_mut(); CHUNK],
             min_generation,
+            late_commit: None,
         })
     }
 
@@ -378,7 +381,7 @@ impl Source for KafkaConsumer {
     }
 
     fn poll(&mut self) -> Vec<SourceEvent> {
-        let mut events = Vec::new();
+        let mut events: Vec<SourceEvent> = self.late_commit.clone().map(SourceEvent::Stop).into_iter().collect();
         let Some(queue) = &self.events else { return events };
         loop {
             // SAFETY: the queue is alive; a returned event is ours to destroy, after it was read.
@@ -445,7 +448,24 @@ impl Source for KafkaConsumer {
         for (place, offset, owner) in offsets {
             list.add_with_metadata(self.name(*place), place.partition.get(), offset.get(), Some(&owner.encode()));
         }
-        commit_offsets(&self.client, &list, timeout).map_err(|error| SourceError { what: format!("offsets are not committed: {error}") })
+        if let Some(reason) = &self.late_commit {
+            return Err(SourceError { what: reason.to_string() });
+        }
+        let guard = &self.client.mailbox().guard;
+        guard.begin();
+        let result = commit_offsets(&self.client, &list, timeout);
+        if let Some(taint) = guard.taint() {
+            let what = format!(
+                "an offset commit of this group membership ended {} ({}): a late copy of it could take back later offsets, so this membership is given up",
+                taint.how, taint.kind
+            );
+            self.late_commit = Some(StopReason::Fatal { what });
+        }
+        result.map_err(|error| SourceError { what: format!("offsets are not committed: {error}") })?;
+        match &self.late_commit {
+            Some(reason) => Err(SourceError { what: reason.to_string() }),
+            None => Ok(()),
+        }
     }
 
     fn assign(&mut self, positions: &[(SourcePartition, Offset)]) -> Result<(), SourceError> {

@@ -12,8 +12,10 @@ use crate::ffi;
 use libc::{c_char, c_int, c_void, size_t};
 use std::sync::atomic::{AtomicU8, Ordering};
 
-/// The request kinds that can act on a later transaction: name and API key.
-const KINDS: [(&str, i16); 5] = [("produce", 0), ("add_partitions", 24), ("add_offsets", 25), ("end_txn", 26), ("txn_offset_commit", 28)];
+/// The request kinds that can act on a later transaction, and the consumer's plain offset commit, whose late copy can take
+/// back what a later transaction committed under the same membership: name and API key.
+const KINDS: [(&str, i16); 6] =
+    [("produce", 0), ("offset_commit", 8), ("add_partitions", 24), ("add_offsets", 25), ("end_txn", 26), ("txn_offset_commit", 28)];
 
 const IDLE: u8 = 0;
 const SENT: u8 = 1;

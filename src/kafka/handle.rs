@@ -133,7 +133,7 @@ pub(crate) struct Mailbox {
     refused: Mutex<Vec<(usize, i32)>>,
     /// Producer id and epoch of the last statistics.
     producer: Mutex<Option<(i64, i32)>>,
-    /// Sees the requests of a transactional producer.
+    /// Sees the requests of consumers and transactional producers.
     pub(crate) guard: Guard,
 }
 
@@ -219,17 +219,19 @@ impl Handle {
             }
             ffi::rd_kafka_conf_set_opaque(conf, Arc::as_ptr(&mailbox).cast_mut().cast());
             ffi::rd_kafka_conf_set_log_cb(conf, on_log);
+            if matches!(kind, Kind::Consumer | Kind::TransactionalProducer) {
+                let attached = attach(conf, &raw const mailbox.guard);
+                if attached != 0 {
+                    ffi::rd_kafka_conf_destroy(conf);
+                    return Err(ClientError::from_code(attached));
+                }
+            }
             match kind {
                 Kind::Consumer => ffi::rd_kafka_conf_set_events(conf, ffi::EVENT_REBALANCE | ffi::EVENT_ERROR),
                 Kind::TransactionalProducer => {
                     ffi::rd_kafka_conf_set_error_cb(conf, on_error);
                     ffi::rd_kafka_conf_set_dr_msg_cb(conf, on_delivery);
                     ffi::rd_kafka_conf_set_stats_cb(conf, on_statistics);
-                    let attached = attach(conf, &raw const mailbox.guard);
-                    if attached != 0 {
-                        ffi::rd_kafka_conf_destroy(conf);
-                        return Err(ClientError::from_code(attached));
-                    }
                 }
                 Kind::PlainProducer => {
                     ffi::rd_kafka_conf_set_error_cb(conf, on_error);

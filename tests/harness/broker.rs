@@ -506,10 +506,8 @@ fn broker_properties(
     // Not named SASL_SSL: the image's start script would demand a keystore file and a login configuration for that name.
     let protocols = "CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT,PROXIED:PLAINTEXT,SECURE:SASL_SSL";
     let mut properties = BTreeMap::new();
-    if let Some(proxy) = proxy {
-        listeners.push_str(&format!(",PROXIED://{listen}:{proxied}"));
-        advertised.push_str(&format!(",PROXIED://127.0.0.1:{proxy}"));
-    }
+    listeners.extend(proxy.map(|_| format!(",PROXIED://{listen}:{proxied}")));
+    advertised.extend(proxy.map(|proxy| format!(",PROXIED://127.0.0.1:{proxy}")));
     if let Some(certificates) = certificates {
         listeners.push_str(&format!(",SECURE://{listen}:{secure}"));
         advertised.push_str(&format!(",SECURE://localhost:{secure}"));

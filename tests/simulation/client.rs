@@ -13,7 +13,7 @@ pub(crate) enum Rebalance {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Join {
+enum Stage {
     Init,
     WaitJoin,
     WaitSync,
@@ -36,7 +36,7 @@ pub(crate) struct Client {
     options: ClientOptions,
     member: u64,
     generation: i32,
-    join: Join,
+    stage: Stage,
     /// What the group gave, as far as the application was told.
     assignment: Vec<usize>,
     /// Eager: whether there was an assignment at all since the last join.
@@ -59,7 +59,7 @@ impl Client {
             options,
             member: 0,
             generation: -1,
-            join: Join::Init,
+            stage: Stage::Init,
             assignment: Vec::new(),
             has_assignment: false,
             added: Vec::new(),
@@ -81,23 +81,28 @@ impl Client {
         (self.member != 0 && self.generation >= 0).then(|| self.standing())
     }
 
+    /// Joins the group. A dynamic member without an id is told to take one, which tells it that what it still holds is lost.
     pub(crate) fn join(&mut self) {
-        self.join = Join::WaitJoin;
+        if self.member == 0 && self.options.cooperative && !self.assignment.is_empty() {
+            (self.rejoin, self.stage) = (false, Stage::Init);
+            return self.revoke_all(true);
+        }
+        self.stage = Stage::WaitJoin;
         let owned = if self.options.cooperative { self.assignment.clone() } else { Vec::new() };
         self.outbox.push(Request::Join { membership: self.standing(), owned });
     }
 
     fn waits_for_application(&self) -> bool {
-        matches!(self.join, Join::WaitAssign | Join::WaitUnassign)
+        matches!(self.stage, Stage::WaitAssign | Stage::WaitUnassign)
     }
 
     fn is_rebalancing(&self) -> bool {
-        self.waits_for_application() || self.join == Join::WaitSync || (self.join == Join::WaitJoin && self.member != 0) || self.rejoin
+        self.waits_for_application() || self.stage == Stage::WaitSync || (self.stage == Stage::WaitJoin && self.member != 0) || self.rejoin
     }
 
     /// Heartbeats, and looks at the session and at how long the application has not polled.
     pub(crate) fn on_timer(&mut self, now: u64) {
-        if !matches!(self.join, Join::WaitAssign | Join::WaitUnassign | Join::Steady) {
+        if !matches!(self.stage, Stage::WaitAssign | Stage::WaitUnassign | Stage::Steady) {
             return;
         }
         if now.saturating_sub(self.polled_at) > self.options.poll_interval_ms && self.member != 0 {
@@ -110,7 +115,7 @@ impl Client {
             self.member = 0;
             self.revoke_all(true);
         }
-        if matches!(self.join, Join::WaitAssign | Join::WaitUnassign | Join::Steady) {
+        if matches!(self.stage, Stage::WaitAssign | Stage::WaitUnassign | Stage::Steady) {
             self.outbox.push(Request::Heartbeat(self.standing()));
         }
     }
@@ -118,30 +123,31 @@ impl Client {
     /// Takes an answer of the coordinator to a request of this half.
     pub(crate) fn on_answer(&mut self, request: AnswerTo, response: Response, now: u64) {
         match (request, response) {
-            (AnswerTo::Join, Response::Joined { member, generation }) if self.join == Join::WaitJoin => {
-                (self.member, self.generation, self.join) = (member, generation, Join::WaitSync);
+            (AnswerTo::Join, Response::Joined { member, generation }) if self.stage == Stage::WaitJoin => {
+                (self.member, self.generation, self.stage) = (member, generation, Stage::WaitSync);
                 self.heard_at = now;
                 self.outbox.push(Request::Sync(self.standing()));
             }
-            (AnswerTo::Join, refused) if self.join == Join::WaitJoin => {
-                if refused == Response::Refused(Refusal::UnknownMember) {
-                    (self.member, self.generation) = (0, -1);
-                }
-                self.join();
-            }
-            (AnswerTo::Sync, Response::Synced(assignment)) if self.join == Join::WaitSync => {
+            (AnswerTo::Join, refused) if self.stage == Stage::WaitJoin => self.on_join_refused(&refused),
+            (AnswerTo::Sync, Response::Synced(assignment)) if self.stage == Stage::WaitSync => {
                 self.heard_at = now;
                 self.take_assignment(assignment);
             }
-            (AnswerTo::Sync, refused) if self.join == Join::WaitSync => {
-                if refused == Response::Refused(Refusal::UnknownMember) {
-                    (self.member, self.generation) = (0, -1);
-                }
-                self.join();
-            }
+            (AnswerTo::Sync, refused) if self.stage == Stage::WaitSync => self.on_join_refused(&refused),
             (AnswerTo::Heartbeat(of), response) if of == self.standing() => self.on_heartbeat(response, now),
             _ => {}
         }
+    }
+
+    /// An unknown member comes back as a new one. With the cooperative protocol it still holds partitions: those are lost.
+    fn on_join_refused(&mut self, response: &Response) {
+        if matches!(response, Response::Refused(Refusal::UnknownMember | Refusal::IllegalGeneration | Refusal::FencedInstance)) {
+            (self.member, self.generation) = (0, -1);
+            self.rejoin = false;
+            self.stage = Stage::Init;
+            return self.revoke_all(true);
+        }
+        self.join();
     }
 
     fn on_heartbeat(&mut self, response: Response, now: u64) {
@@ -189,7 +195,7 @@ impl Client {
         let all = self.assignment.clone();
         let tell = if self.options.cooperative { !all.is_empty() } else { self.has_assignment };
         if tell {
-            self.join = Join::WaitUnassign;
+            self.stage = Stage::WaitUnassign;
             self.rejoin = true;
             self.events.push_back(if lost { Rebalance::Lost(all) } else { Rebalance::Revoked(all) });
         } else {
@@ -201,7 +207,7 @@ impl Client {
         if !self.options.cooperative {
             self.has_assignment = true;
             self.assignment.clone_from(&new);
-            self.join = Join::WaitAssign;
+            self.stage = Stage::WaitAssign;
             self.events.push_back(Rebalance::Assigned(new));
             return;
         }
@@ -212,21 +218,21 @@ impl Client {
         } else {
             self.added = added;
             self.rejoin = true;
-            self.join = Join::WaitUnassign;
+            self.stage = Stage::WaitUnassign;
             self.events.push_back(Rebalance::Revoked(revoked));
         }
     }
 
     fn tell_added(&mut self, added: Vec<usize>) {
         self.assignment.extend(added.iter().copied());
-        self.join = Join::WaitAssign;
+        self.stage = Stage::WaitAssign;
         self.events.push_back(Rebalance::Assigned(added));
     }
 
     /// The application accepts what it was told: fetching begins.
     pub(crate) fn assign(&mut self, positions: &[(usize, i64)]) {
         self.positions.extend(positions.iter().copied());
-        if self.join == Join::WaitAssign {
+        if self.stage == Stage::WaitAssign {
             self.settle();
         }
     }
@@ -250,7 +256,7 @@ impl Client {
             self.assignment.clear();
             self.has_assignment = false;
         }
-        if self.join != Join::WaitUnassign {
+        if self.stage != Stage::WaitUnassign {
             return;
         }
         let added = std::mem::take(&mut self.added);
@@ -262,7 +268,7 @@ impl Client {
     }
 
     fn settle(&mut self) {
-        self.join = Join::Steady;
+        self.stage = Stage::Steady;
         if std::mem::take(&mut self.rejoin) {
             self.join();
         }
@@ -273,7 +279,7 @@ impl Client {
         if self.options.instance.is_none() && self.member != 0 {
             self.outbox.push(Request::Leave(self.standing()));
         }
-        self.join = Join::Closed;
+        self.stage = Stage::Closed;
     }
 }
 

@@ -22,16 +22,14 @@ pub enum TransactorBug {
     ForgetsAnOffset,
     /// A stale generation on the offsets is overlooked and the transaction committed without them.
     CommitsWithoutOffsets,
-    /// An abort that was not answered counts as done.
-    AbortWithoutAnswerIsDone,
+    /// Only an end without an answer makes a producer be replaced (KAFKA-17754), not the other requests.
+    TaintsByEndsOnly,
     /// Offsets are read although a transaction holds newer ones back.
     ReadsUnstableOffsets,
-    /// Outputs are sent after the commit's first attempt got no answer: the commit's error is ignored for them.
+    /// A produce request without an answer is left at that.
     ForgetsAnOutput,
     /// The consumer does not move when it is told to seek.
     IgnoresSeek,
-    /// A new producer is not initialised: the old epoch goes on after an unknown outcome.
-    KeepsTheEpoch,
 }
 
 /// The rules in force.
@@ -45,8 +43,10 @@ pub struct Rules {
     pub recycle_guard: bool,
     /// After a plain commit that broke, the member changes its generation before it goes on.
     pub claim_guard: bool,
-    /// The mistake in force.
+    /// The mistake in force in the simulated half.
     pub bug: TransactorBug,
+    /// The number of the mistake in force in the engine, 0 for none. Only the copy with planted mistakes knows any.
+    pub planted: u16,
 }
 
 impl Default for Rules {
@@ -57,6 +57,46 @@ impl Default for Rules {
             recycle_guard: true,
             claim_guard: true,
             bug: TransactorBug::None,
+            planted: 0,
         }
     }
+}
+
+impl Rules {
+    /// Returns the rules with one of them off, or a mistake in place, by its name on the command line.
+    pub fn without(name: &str) -> Option<Self> {
+        let rules = Self::default();
+        let bug = |bug| Some(Self { bug, ..rules });
+        match name {
+            "captured-membership" => Some(Self { captured_membership: false, ..rules }),
+            "unknown-is-not-success" => Some(Self { unknown_outcome: UnknownOutcome::Success, ..rules }),
+            "unknown-is-not-failure" => Some(Self { unknown_outcome: UnknownOutcome::Failure, ..rules }),
+            "recycle-guard" => Some(Self { recycle_guard: false, ..rules }),
+            "claim-guard" => Some(Self { claim_guard: false, ..rules }),
+            "produce-sequence" => bug(TransactorBug::RetriesProduceAsNew),
+            "every-offset" => bug(TransactorBug::ForgetsAnOffset),
+            "offsets-before-commit" => bug(TransactorBug::CommitsWithoutOffsets),
+            "taint-by-every-request" => bug(TransactorBug::TaintsByEndsOnly),
+            "stable-offsets" => bug(TransactorBug::ReadsUnstableOffsets),
+            "every-output" => bug(TransactorBug::ForgetsAnOutput),
+            "seek" => bug(TransactorBug::IgnoresSeek),
+            _ => None,
+        }
+    }
+
+    /// The names that [`Rules::without`] knows.
+    pub const NAMES: [&'static str; 12] = [
+        "captured-membership",
+        "unknown-is-not-success",
+        "unknown-is-not-failure",
+        "recycle-guard",
+        "claim-guard",
+        "produce-sequence",
+        "every-offset",
+        "offsets-before-commit",
+        "taint-by-every-request",
+        "stable-offsets",
+        "every-output",
+        "seek",
+    ];
 }

@@ -137,10 +137,6 @@ impl Transactor {
         let mut produce: Vec<(usize, Vec<Out>)> = Vec::new();
         let mut plan = VecDeque::new();
         match &job {
-            Job::Initialise if view.rules.bug == TransactorBug::KeepsTheEpoch && self.producer.is_some() => {
-                acts.push(Act::Report(Report::Ready));
-                return self.next_job(view, acts);
-            }
             Job::Initialise => plan.push_back(Step::Initialise),
             Job::Resolve(_) => plan.extend([Step::Look, Step::Pause, Step::LookAgain, Step::List]),
             Job::Transact(sealed) => {
@@ -209,10 +205,8 @@ impl Transactor {
         let mut acts = Vec::new();
         let Some(running) = &self.running else { return acts };
         let Some(&step) = running.plan.front() else { return acts };
-        let in_transaction = matches!(
-            step,
-            Step::AddPartitions | Step::Produce(_) | Step::AddOffsets | Step::SendOffsets | Step::Commit | Step::Abort
-        );
+        let in_transaction =
+            matches!(step, Step::AddPartitions | Step::Produce(_) | Step::AddOffsets | Step::SendOffsets | Step::Commit | Step::Abort);
         if response == Response::Broken && in_transaction {
             self.tainted = true;
         }
@@ -254,9 +248,6 @@ impl Transactor {
             (Step::Commit, Response::Broken) if view.rules.unknown_outcome == UnknownOutcome::Failure => {
                 self.end(Outcome::Aborted { why: "no answer".to_owned() }, view, acts);
             }
-            (Step::Abort, Response::Broken) if view.rules.bug == TransactorBug::AbortWithoutAnswerIsDone => {
-                self.end(Outcome::Aborted { why: "no answer".to_owned() }, view, acts);
-            }
             (Step::Produce(index), Response::Broken) if view.rules.bug == TransactorBug::RetriesProduceAsNew && !is_late => {
                 let (partition, outputs) = &running.produce[index];
                 self.sequences[*partition] += outputs.len() as u64;
@@ -264,7 +255,9 @@ impl Transactor {
             }
             (Step::Produce(_), Response::Broken) if view.rules.bug == TransactorBug::ForgetsAnOutput => self.next_step(view, acts),
             (_, Response::Broken | Response::Refused(Refusal::Concurrent)) if !is_late => self.pause(view, acts),
-            (Step::Commit | Step::Abort, Response::Broken | Response::Refused(Refusal::Concurrent)) => self.replace("no answer in time", false, view, acts),
+            (Step::Commit | Step::Abort, Response::Broken | Response::Refused(Refusal::Concurrent)) => {
+                self.replace("no answer in time", false, view, acts)
+            }
             (Step::Produce(_), Response::Broken) => {
                 self.must_bump = true;
                 self.abort("outputs without an answer", view, acts);
@@ -313,9 +306,7 @@ impl Transactor {
     }
 
     fn replace(&mut self, why: &str, fenced: bool, view: &mut View<'_>, acts: &mut Vec<Act>) {
-        if view.rules.bug != TransactorBug::KeepsTheEpoch {
-            self.producer = None;
-        }
+        self.producer = None;
         self.end(Outcome::Replace { why: why.to_owned(), fenced }, view, acts);
     }
 

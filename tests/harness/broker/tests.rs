@@ -183,7 +183,7 @@ fn a_missing_backend_is_answered_with_what_to_install() {
 
 #[test]
 fn a_callers_property_wins_over_the_default() {
-    let ports = Ports { plaintext: 1, secure: 2, controller: 3 };
+    let ports = Ports { plaintext: 1, secure: 2, controller: 3, proxied: 4, proxy: None };
     let overrides = [("offsets.topic.num.partitions".to_owned(), "50".to_owned())];
     let properties = broker_properties(&overrides, Backend::Java, ports, None, Path::new("/nowhere"));
     assert_eq!(properties["offsets.topic.num.partitions"], "50");

@@ -56,6 +56,8 @@ pub(crate) struct Group {
     pub(crate) offsets: Vec<Committed>,
     /// Every offset that became visible, in order.
     pub(crate) history: Vec<(usize, Committed)>,
+    /// The owner records of all offsets that transactions committed, even where a later plain commit lies above them.
+    pub(crate) committed: Vec<OwnerRecord>,
     pending: Vec<Pending>,
     options: ClusterOptions,
 }
@@ -75,6 +77,7 @@ impl Group {
             next_place: 1,
             offsets: vec![seeded; options.inputs],
             history: Vec::new(),
+            committed: Vec::new(),
             pending: Vec::new(),
             options: *options,
         }
@@ -128,7 +131,7 @@ impl Group {
         };
         self.touch(index, now, effects);
         let member = &mut self.members[index];
-        (member.join, member.joined, member.owned) = (caller, true, owned);
+        (member.join, member.joined, member.owned) = (caller.or(member.join), true, owned);
         if self.state != State::Preparing {
             let wait = if self.state == State::Empty { INITIAL_DELAY_MS } else { self.options.rebalance_ms };
             self.prepare(wait, index, effects);
@@ -223,14 +226,14 @@ impl Group {
                 targets[index].push(free.remove(0));
             }
         }
-        for index in 0..count {
-            let others: Vec<usize> =
-                self.members.iter().enumerate().filter(|(other, _)| *other != index).flat_map(|(_, member)| member.owned.clone()).collect();
-            let withheld = |partition: &usize| self.options.cooperative && others.contains(partition) && !self.members[index].owned.contains(partition);
-            let mut assignment = targets[index].clone();
-            assignment.retain(|partition| !withheld(partition));
-            assignment.sort_unstable();
-            self.members[index].assignment = assignment;
+        for (index, mut target) in targets.into_iter().enumerate() {
+            let is_elsewhere = |partition: &usize| {
+                let others = self.members.iter().enumerate().filter(|(other, _)| *other != index);
+                others.into_iter().any(|(_, member)| member.owned.contains(partition)) && !self.members[index].owned.contains(partition)
+            };
+            target.retain(|partition| !(self.options.cooperative && is_elsewhere(partition)));
+            target.sort_unstable();
+            self.members[index].assignment = target;
         }
     }
 
@@ -258,7 +261,7 @@ impl Group {
             State::Stable => Some(Response::Synced(self.members[index].assignment.clone())),
             State::Preparing | State::Empty => Some(Response::Refused(Refusal::RebalanceInProgress)),
             State::Completing => {
-                self.members[index].sync = caller;
+                self.members[index].sync = caller.or(self.members[index].sync);
                 // The leader's own sync carries the assignment; the oldest member leads.
                 if self.members.iter().all(|member| member.id >= self.members[index].id) {
                     self.state = State::Stable;
@@ -372,6 +375,7 @@ impl Group {
         self.pending = others;
         if commit {
             for pending in ours {
+                self.committed.extend(pending.committed.owner.clone());
                 self.show(pending.partition, pending.committed);
             }
             effects.push(Effect::OffsetsMoved);

@@ -5,30 +5,30 @@ mod group;
 mod output;
 mod transaction;
 
-pub(crate) use group::{Committed, Group};
-pub(crate) use output::{Entry, Out, Output};
+pub(crate) use group::Group;
+pub(crate) use output::{Out, Output};
 pub(crate) use transaction::Transactions;
 
+use crate::client::AnswerTo;
 use transom_engine::OwnerRecord;
 
-/// Which worker asked, in which of its lives, by which of its threads, with which call.
+/// Which worker asked, in which of its lives, by which of its threads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Caller {
     pub(crate) worker: usize,
     pub(crate) life: u32,
     pub(crate) port: Port,
-    pub(crate) call: u64,
 }
 
 /// The part of a worker that waits for an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Port {
     /// The client's background thread: the group's protocol.
-    Group,
-    /// The worker's first thread: plain offset commits.
-    Claim,
-    /// The transact thread.
-    Transact,
+    Group(AnswerTo),
+    /// The worker's first thread: plain offset commits, by number.
+    Claim(u64),
+    /// The transact thread: its calls, by number.
+    Transact(u64),
 }
 
 /// One offset to be committed.
@@ -57,7 +57,10 @@ pub(crate) struct ProducerId {
 
 #[derive(Clone, Debug)]
 pub(crate) enum Request {
-    Join { membership: Membership, owned: Vec<usize> },
+    Join {
+        membership: Membership,
+        owned: Vec<usize>,
+    },
     Sync(Membership),
     Heartbeat(Membership),
     Leave(Membership),
@@ -86,7 +89,10 @@ pub(crate) enum Request {
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Response {
     Done,
-    Joined { member: u64, generation: i32 },
+    Joined {
+        member: u64,
+        generation: i32,
+    },
     Synced(Vec<usize>),
     Offsets(Vec<Listed>),
     Producer(ProducerId),
@@ -114,6 +120,8 @@ pub(crate) enum Refusal {
     Concurrent,
     InvalidTxnState,
     OutOfOrder,
+    /// The coordinator is moving: nothing was done, ask again.
+    NotCoordinator,
 }
 
 /// What follows from a request beside a change of state.

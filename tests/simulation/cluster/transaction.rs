@@ -142,7 +142,8 @@ impl Transactions {
     fn decide(&mut self, id: usize, commit: bool, effects: &mut Vec<Effect>, marker_delay: &mut dyn FnMut() -> u64) {
         let transaction = &mut self.ids[id];
         transaction.state = State::Prepare { commit };
-        let targets = transaction.outputs.iter().map(|partition| Target::Output(*partition)).chain(transaction.has_offsets.then_some(Target::Offsets));
+        let targets =
+            transaction.outputs.iter().map(|partition| Target::Output(*partition)).chain(transaction.has_offsets.then_some(Target::Offsets));
         transaction.markers_left = 0;
         for target in targets {
             transaction.markers_left += 1;

@@ -2,8 +2,9 @@
 
 use std::fs;
 use std::path::Path;
+use std::time::Duration;
 
-use super::super::{Mistake, load as load_file};
+use super::super::{Guarantee, Mistake, load as load_file};
 use super::plan::FULL;
 use super::{PROCESSORS, SMALLEST, changed, environment, expect_said, load, said_about};
 

@@ -50,7 +50,8 @@ fn clean(payload: &[u8], out: &mut Vec<u8>) -> Option<()> {
 }
 
 /// Event time advances 1 ms a record; 1 in 50 amounts is "N/A"; 1 in 20 records repeats the id of the one 7 before it.
-fn gen(bootstrap: &str, topic: &str, n: u64) {
+/// An order has one item, or as many as make it `bytes_min` long.
+fn gen(bootstrap: &str, topic: &str, n: u64, bytes_min: usize) {
     let p: BaseProducer = ClientConfig::new()
         .set("bootstrap.servers", bootstrap)
         .set("linger.ms", "20")
@@ -65,7 +66,7 @@ fn gen(bootstrap: &str, topic: &str, n: u64) {
         let customer = id.wrapping_mul(2_654_435_761) % 100_000;
         let amount = if id % 50 == 3 { "N/A".to_string() } else { format!("{}.{:02}", id * 7 % 500, id % 100) };
         let s = i / 1000;
-        let value = format!(
+        let mut value = format!(
             r#"{{"order_id":{id},"customer_id":"C-{customer:05}","amount":"{amount}","currency":"EUR","event_time":"2026-01-22T{:02}:{:02}:{:02}.{:03}Z","status":"new","channel":"web","items":[{{"sku":"SKU-{:04}","qty":{}}}]}}"#,
             s / 3600 % 24,
             s / 60 % 60,
@@ -74,6 +75,12 @@ fn gen(bootstrap: &str, topic: &str, n: u64) {
             id % 9973,
             id % 5 + 1
         );
+        let mut sku = id;
+        while value.len() < bytes_min {
+            sku = sku.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            value.truncate(value.len() - 2);
+            value.push_str(&format!(r#",{{"sku":"SKU-{:04}","qty":{}}}]}}"#, (sku >> 33) % 9973, (sku >> 50) % 5 + 1));
+        }
         let key = format!("C-{customer:05}");
         while p.send(BaseRecord::to(topic).payload(&value).key(&key)).is_err() {
             p.poll(Duration::from_millis(10));
@@ -103,7 +110,8 @@ unsafe fn consumer(bootstrap: &str, group: &str, topic: &CStr) -> *mut sys::rd_k
         ("queued.max.messages.kbytes", "65536"),
         ("fetch.queue.backoff.ms", "5"),
         ("fetch.wait.max.ms", "50"),
-        ("check.crcs", "false"),
+        // As everybody here: what arrives is checked.
+        ("check.crcs", "true"),
     ] {
         let (k, v) = (CString::new(k).unwrap(), CString::new(v).unwrap());
         assert_eq!(sys::rd_kafka_conf_set(conf, k.as_ptr(), v.as_ptr(), err.as_mut_ptr(), err.len()) as i32, 0);
@@ -216,8 +224,8 @@ fn run(bootstrap: &str, input: &str, output: &str, n: u64, workload: &str, commi
 fn main() {
     let a: Vec<String> = std::env::args().collect();
     match a.get(1).map(String::as_str) {
-        Some("gen") => gen(&a[2], &a[3], a[4].parse().unwrap()),
+        Some("gen") => gen(&a[2], &a[3], a[4].parse().unwrap(), a.get(5).map_or(0, |bytes| bytes.parse().unwrap())),
         Some("run") => run(&a[2], &a[3], &a[4], a[5].parse().unwrap(), &a[6], a[7].parse().unwrap(), &a[8]),
-        _ => eprintln!("rawloop gen BOOTSTRAP TOPIC N | rawloop run BOOTSTRAP INPUT OUTPUT N copy|clean COMMIT_MS GROUP"),
+        _ => eprintln!("rawloop gen BOOTSTRAP TOPIC N [BYTES_MIN] | rawloop run BOOTSTRAP INPUT OUTPUT N copy|clean COMMIT_MS GROUP"),
     }
 }

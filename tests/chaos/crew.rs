@@ -1,0 +1,195 @@
+//! The instances of an episode: who is up, who is frozen, who comes back when.
+
+use std::time::{Duration, Instant};
+
+use transom_harness::instance::{Instance, InstanceOptions};
+use transom_harness::scenario::Random;
+
+/// Drained; asked to try again; no broker answers; killed.
+const HARMLESS_EXITS: [i32; 4] = [0, 75, 69, 137];
+/// A pause before somebody who ended by itself is started again, as a supervisor would.
+const SUPERVISOR_PAUSE: Duration = Duration::from_millis(500);
+/// A drain at the end, when nothing goes wrong any more.
+const DRAIN_DEADLINE: Duration = Duration::from_secs(40);
+
+/// One name, and what has become of it.
+struct Member {
+    options: InstanceOptions,
+    state: State,
+    /// How often its producers were replaced, as far as it was asked.
+    recycled: u64,
+}
+
+enum State {
+    Up(Instance),
+    FrozenUntil(Instance, Instant),
+    /// Asked to stop; whether it shall come back then.
+    Draining(Instance, Then),
+    DownUntil(Instant),
+    Down,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Then {
+    ComeBack,
+    StayDown,
+}
+
+pub struct Crew {
+    members: Vec<Member>,
+    /// What happened, for the ledger.
+    happened: Vec<String>,
+}
+
+impl Crew {
+    /// Starts `up` of these instances.
+    pub fn start(options: Vec<InstanceOptions>, up: usize) -> Self {
+        let member = |(index, options): (usize, InstanceOptions)| {
+            let state = if index < up { State::Up(Instance::start(options.clone())) } else { State::Down };
+            Member { options, state, recycled: 0 }
+        };
+        Self { members: options.into_iter().enumerate().map(member).collect(), happened: Vec::new() }
+    }
+
+    /// Waits until somebody owns something.
+    pub fn awaits_work(&mut self, deadline: Duration) {
+        if let Some(State::Up(instance)) = self.members.first_mut().map(|member| &mut member.state) {
+            instance.awaits("a partition", deadline, |status| status.partitions() > 0);
+        }
+    }
+
+    /// Draws one that is up; `None` when it would be the last.
+    fn draw(&mut self, random: &mut Random) -> Option<&mut Member> {
+        let up: Vec<usize> = (0..self.members.len()).filter(|index| matches!(self.members[*index].state, State::Up(_))).collect();
+        let index = usize::try_from(random.below(up.len().max(1) as u64)).ok()?;
+        self.members.get_mut(*up.get(index)?)
+    }
+
+    /// Kills one; returns whether there was one.
+    pub fn kill(&mut self, random: &mut Random, pause: Duration) -> bool {
+        self.change(random, |mut instance| {
+            instance.kill9();
+            State::DownUntil(Instant::now() + pause)
+        })
+    }
+
+    /// Freezes one.
+    pub fn freeze(&mut self, random: &mut Random, lasts: Duration) -> bool {
+        self.change(random, |mut instance| {
+            instance.freeze();
+            State::FrozenUntil(instance, Instant::now() + lasts)
+        })
+    }
+
+    /// Asks one to stop.
+    pub fn terminate(&mut self, random: &mut Random, then: Then) -> bool {
+        self.change(random, |mut instance| {
+            instance.terminate();
+            State::Draining(instance, then)
+        })
+    }
+
+    /// Asks all but one to stop; returns how many.
+    pub fn scale_down(&mut self, random: &mut Random) -> u64 {
+        let up = self.members.iter().filter(|member| matches!(member.state, State::Up(_))).count();
+        (1..up).filter(|_| self.terminate(random, Then::StayDown)).count() as u64
+    }
+
+    /// Starts all that are down; returns how many.
+    pub fn scale_up(&mut self) -> u64 {
+        let mut started = 0;
+        for member in self.members.iter_mut().filter(|member| matches!(member.state, State::Down)) {
+            member.state = State::Up(Instance::start(member.options.clone()));
+            started += 1;
+        }
+        started
+    }
+
+    fn change(&mut self, random: &mut Random, change: impl FnOnce(Instance) -> State) -> bool {
+        let Some(member) = self.draw(random) else { return false };
+        let State::Up(instance) = &mut member.state else { return false };
+        let recycled: u64 = instance.recycled().values().sum();
+        // It may have ended by itself a moment ago; a signal to it would be an error of ours.
+        if instance.exit_code().is_some() {
+            return false;
+        }
+        let State::Up(instance) = std::mem::replace(&mut member.state, State::Down) else { return false };
+        member.recycled += recycled;
+        member.state = change(instance);
+        true
+    }
+
+    /// Carries out what is due, and starts those again who ended by themselves.
+    ///
+    /// # Panics
+    /// When somebody ended in a way no supervisor mends.
+    pub fn go_on(&mut self) {
+        for member in &mut self.members {
+            let name = member.options.name.clone().unwrap_or_default();
+            member.state = match std::mem::replace(&mut member.state, State::Down) {
+                State::Up(mut instance) => match instance.exit_code() {
+                    None => State::Up(instance),
+                    Some(code) => {
+                        assert!(HARMLESS_EXITS.contains(&code), "{name} ended by itself with {code}; {}", instance.log_tail());
+                        self.happened.push(format!("{name} ended by itself with {code}"));
+                        State::DownUntil(Instant::now() + SUPERVISOR_PAUSE)
+                    }
+                },
+                State::FrozenUntil(mut instance, until) if until <= Instant::now() => {
+                    instance.thaw();
+                    State::Up(instance)
+                }
+                State::Draining(mut instance, then) => match (instance.exit_code(), then) {
+                    (None, _) => State::Draining(instance, then),
+                    (Some(code), then) => {
+                        assert!(HARMLESS_EXITS.contains(&code), "{name} was asked to stop and ended with {code}; {}", instance.log_tail());
+                        if then == Then::ComeBack { State::DownUntil(Instant::now()) } else { State::Down }
+                    }
+                },
+                State::DownUntil(until) if until <= Instant::now() => State::Up(Instance::start(member.options.clone())),
+                waiting => waiting,
+            };
+        }
+    }
+
+    /// Brings everybody up and waits until all are.
+    pub fn come_together(&mut self, deadline: Duration) {
+        let until = Instant::now() + deadline;
+        loop {
+            for member in &mut self.members {
+                member.state = match std::mem::replace(&mut member.state, State::Down) {
+                    State::FrozenUntil(instance, _) => State::FrozenUntil(instance, Instant::now()),
+                    State::Draining(instance, _) => State::Draining(instance, Then::ComeBack),
+                    State::Down | State::DownUntil(_) => State::DownUntil(Instant::now()),
+                    up @ State::Up(_) => up,
+                };
+            }
+            self.go_on();
+            if self.members.iter().all(|member| matches!(member.state, State::Up(_))) {
+                return;
+            }
+            assert!(Instant::now() < until, "not everybody is up after {deadline:?}");
+            std::thread::sleep(Duration::from_millis(50));
+        }
+    }
+
+    /// Waits until everybody has drained; returns how often producers were replaced.
+    pub fn drain(mut self) -> (u64, Vec<String>) {
+        let mut recycled = 0;
+        for member in &mut self.members {
+            recycled += member.recycled;
+            if let State::Up(instance) = &mut member.state {
+                instance.awaits("no record unaccounted for", DRAIN_DEADLINE, |status| status.unaccounted_records == 0);
+                recycled += instance.recycled().values().sum::<u64>();
+                instance.terminate();
+            }
+        }
+        for member in &mut self.members {
+            if let State::Up(instance) = &mut member.state {
+                let code = instance.exits_within(DRAIN_DEADLINE);
+                assert_eq!(code, 0, "{} ended with {code}; {}", instance.name(), instance.log_tail());
+            }
+        }
+        (recycled, self.happened)
+    }
+}

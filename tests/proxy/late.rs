@@ -1,0 +1,165 @@
+//! The recycle guard (EO-5, KAFKA-17754): a request of one transaction that arrives during a later one.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use transom_harness::instance::{Instance, InstanceOptions, binary};
+use transom_harness::oracle::Report;
+use transom_harness::proxy::{Action, Rule, kind};
+use transom_harness::scenario::Scenario;
+use transom_tests::late::{End, late_end_txn, with_orders};
+use transom_tests::orders::cleaned;
+
+use crate::{PARTITIONS, Stage};
+
+const PIPELINE: &str = r#"
+pipeline: @pipeline
+kafka: { bootstrap.servers: "@bootstrap" }
+input: { topic: @in }
+steps: [{ id: clean, process: clean_orders }]
+output: { topic: @out }
+dead_letters: { topic: @dlq }
+commit: { interval: 100ms }
+timeouts: { session: 6s, revoke: 3s }
+"#;
+/// Process start, group join, first batch.
+const START: Duration = Duration::from_secs(30);
+/// A request, an answer, a drain.
+const SHORT: Duration = Duration::from_secs(20);
+/// What the broker answers to a producer epoch that is not the newest: INVALID_PRODUCER_EPOCH, PRODUCER_FENCED.
+const FENCED: [i16; 2] = [47, 90];
+/// The schedule leaves hardly anything to chance, but the broker and the library have threads of their own.
+const TRIES_MAX: u32 = 5;
+
+/// One pipeline with its topics.
+struct Orders {
+    t: Scenario,
+    topics: [String; 3],
+}
+
+impl Orders {
+    fn on(stage: &Stage, name: &str) -> Self {
+        let t = stage.scenario(name);
+        let topics = ["in", "out", "dlq"].map(|topic| t.topic(topic, PARTITIONS));
+        Self { t, topics }
+    }
+
+    fn start(&self, program: Option<PathBuf>, variables: &[(&str, &str)]) -> Instance {
+        let mut instance = Instance::start(InstanceOptions { program, ..self.t.instance_options(Some("a"), PIPELINE, variables) });
+        instance.awaits_partitions(PARTITIONS as usize, START);
+        instance
+    }
+
+    /// Waits until all is done, and compares.
+    fn report(&self, mut instance: Instance) -> Report {
+        let [input, output, letters] = self.topics.each_ref().map(String::as_str);
+        self.t.awaits_all_committed(&[input], START);
+        instance.drains_within(SHORT);
+        self.t.audit(self.t.pipeline(), &[input], &[output], &[letters], |_, record| cleaned(output, record))
+    }
+
+    fn expect_exactly_once(&self, mut instance: Instance) -> Report {
+        let [input, output, letters] = self.topics.each_ref().map(String::as_str);
+        self.t.awaits_all_committed(&[input], START);
+        instance.drains_within(SHORT);
+        self.t.expect_exactly_once(&[input], &[output], &[letters], |_, record| cleaned(output, record))
+    }
+}
+
+// Goal: EO-5. Method: the first EndTxn is kept by the network, its connection is cut, so the library sends it again; it arrives
+// in the middle of the next transaction. Once the pipeline goes on after that, once it is killed and started again.
+#[test]
+fn a_late_end_txn_cannot_decide_a_later_transaction() {
+    let stage = Stage::enter();
+    let orders = Orders::on(&stage, "late-end");
+    let mut instance = orders.start(None, &[]);
+    with_orders(&orders.t, &orders.topics[0], || {
+        let code = late_end_txn(&stage.proxy, &mut instance, End::GoOn);
+        assert!(FENCED.contains(&code), "the late request was answered with {code}; {}", instance.log_tail());
+        instance.awaits("the next transaction", SHORT, |status| status.workers[0].batches_committed > 1);
+        let recycled = wait_for_recycle(&mut instance);
+        assert!(recycled.contains("end_txn"), "{recycled}; {}", instance.log_tail());
+
+        let code = late_end_txn(&stage.proxy, &mut instance, End::Kill);
+        assert!(FENCED.contains(&code), "the late request was answered with {code}; {}", instance.log_tail());
+        instance.restart();
+        instance.awaits("records after the restart", START, |status| status.records() > 0);
+    });
+    println!("guard on: {}", orders.expect_exactly_once(instance));
+}
+
+// Goal: the test above proves something. Method: the same schedule on the same client with the guard switched off.
+#[test]
+fn without_the_recycle_guard_a_late_end_txn_decides_a_later_transaction() {
+    let stage = Stage::enter();
+    let program = binary().with_file_name("planted-transom");
+    assert!(program.is_file(), "no program at {}: run make build first", program.display());
+    for number in 1..=TRIES_MAX {
+        let orders = Orders::on(&stage, "no-guard");
+        let mut instance = orders.start(Some(program.clone()), &[("TRANSOM_PLANTED", "no_recycle_guard")]);
+        let mut code = None;
+        with_orders(&orders.t, &orders.topics[0], || {
+            code = Some(late_end_txn(&stage.proxy, &mut instance, End::Kill));
+            instance.restart();
+            instance.awaits("records after the restart", START, |status| status.records() > 0);
+        });
+        let report = orders.report(instance);
+        println!("guard off, try {number}: the late request was answered with {code:?}; {report}");
+        if !report.is_exact() {
+            return;
+        }
+    }
+    panic!("{TRIES_MAX} runs without the guard were exact: the schedule proves nothing");
+}
+
+// Goal: EO-5 for the other requests of a transaction. Method: each is kept, its connection cut, and arrives while the next
+// transaction writes; then the pipeline is killed and started again.
+#[test]
+fn no_late_request_of_one_transaction_acts_on_a_later_one() {
+    let kinds = [
+        ("add-partitions", kind::ADD_PARTITIONS_TO_TXN, "add_partitions"),
+        ("add-offsets", kind::ADD_OFFSETS_TO_TXN, "add_offsets"),
+        // On one connection with produce requests, whose failure may be named instead: any reason will do.
+        ("offset-commit", kind::TXN_OFFSET_COMMIT, ""),
+        ("produce", kind::PRODUCE, "produce"),
+    ];
+    let stage = Stage::enter();
+    for (name, api_key, reason) in kinds {
+        let orders = Orders::on(&stage, &format!("late-{name}"));
+        let mut instance = orders.start(None, &[]);
+        with_orders(&orders.t, &orders.topics[0], || {
+            let late = stage.proxy.arm(Rule::next(api_key, Action::HoldAndCut));
+            late.awaits_caught(SHORT);
+            let end = stage.proxy.arm(Rule::next(kind::END_TXN, Action::Pass));
+            end.awaits_caught(SHORT);
+            let next = stage.proxy.arm(Rule::next(kind::PRODUCE, Action::Pass));
+            next.awaits_answer(SHORT);
+            late.release();
+            let answer = late.awaits_answer(SHORT);
+            let recycled = wait_for_recycle(&mut instance);
+            // Each kind has its error code elsewhere; in the short answers here those two bytes stand for nothing else.
+            assert!(answer.windows(2).any(|bytes| bytes == FENCED[0].to_be_bytes()), "late {name} was answered with {answer:02x?}");
+            assert!(recycled.contains(reason), "late {name}: replaced for {recycled}; {}", instance.log_tail());
+            instance.kill9();
+            instance.restart();
+            instance.awaits("records after the restart", START, |status| status.records() > 0);
+        });
+        println!("late {name}, guard on: {}", orders.expect_exactly_once(instance));
+    }
+}
+
+/// Waits until a producer was replaced and returns the reasons.
+#[track_caller]
+fn wait_for_recycle(instance: &mut Instance) -> String {
+    let mut reasons = String::new();
+    // Nothing else changes the metrics' answer, so the status paces the look.
+    for _ in 0..200 {
+        let recycled: Vec<String> = instance.recycled().into_iter().filter(|(_, count)| *count > 0).map(|(reason, _)| reason).collect();
+        reasons = recycled.join(", ");
+        if !reasons.is_empty() {
+            return reasons;
+        }
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    panic!("no producer was replaced ({reasons}); {}", instance.log_tail());
+}

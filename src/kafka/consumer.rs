@@ -15,7 +15,7 @@ use std::ops::ControlFlow;
 use std::ptr::NonNull;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant};
-use transom_engine::{OwnerRecord, SourcePartition, StopReason, TopicId};
+use transom_engine::{OwnerRecord, Ownership, SourcePartition, StopReason, TopicId};
 use transom_runtime::{Membership, Source, SourceError, SourceEvent};
 use transom_sdk::{Header, Offset, PartitionId, Record, Timestamp};
 
@@ -454,7 +454,9 @@ impl Source for KafkaConsumer {
         let guard = &self.client.mailbox().guard;
         guard.begin();
         let result = commit_offsets(&self.client, &list, timeout);
-        if let Some(taint) = guard.taint() {
+        // A late copy of a release is harmless: who gives partitions back joins again, and its generation is refused.
+        let claims = offsets.iter().any(|(.., owner)| owner.ownership == Ownership::Held);
+        if let Some(taint) = guard.taint().filter(|_| claims) {
             let what = format!(
                 "an offset commit of this group membership ended {} ({}): a late copy of it could take back later offsets, so this membership is given up",
                 taint.how, taint.kind

@@ -119,6 +119,8 @@ fn play(stage: &mut Stage, t: &Scenario, seed: u64, ledger: &mut Ledger, faults:
     ledger.note("no more faults".to_owned());
     crew.come_together(START_DEADLINE);
     t.awaits_all_committed(&[&input], RECOVERY_DEADLINE);
+    // What the network delivered last may have ended somebody meanwhile.
+    crew.come_together(START_DEADLINE);
     let (recycled, happened) = crew.drain();
     happened.into_iter().for_each(|line| ledger.note(line));
     let report = t.expect_exactly_once(&[&input], &[&output], &[&letters], |_, record| cleaned(&output, record));

@@ -4,15 +4,15 @@ use transom_sdk::{Context, Failure, OutputId, Processor, Record, Setup, SetupErr
 
 /// Writes each record's value to the default output as it came.
 #[derive(Debug)]
-struct Copy;
+struct PassThrough;
 
-impl Copy {
+impl PassThrough {
     fn new(_setup: &Setup<'_>) -> Result<Self, SetupError> {
         Ok(Self)
     }
 }
 
-impl Processor for Copy {
+impl Processor for PassThrough {
     fn process(&mut self, record: &Record<'_>, context: &mut Context<'_>) -> Result<(), Failure> {
         let output = context.emit(OutputId::DEFAULT);
         match record.value() {
@@ -24,6 +24,6 @@ impl Processor for Copy {
 
 fn main() -> std::process::ExitCode {
     let mut registry = transom_processors::registry();
-    registry.processor("copy", Copy::new);
+    registry.processor("copy", PassThrough::new);
     transom_service::run(registry)
 }

@@ -48,13 +48,14 @@ enum Harm {
     LateCommit,
 }
 
-const RULES: [(&str, &[Harm]); 7] = [
+/// `unknown_is_aborted` is not among them: the library refuses to abort after an unanswered commit ("conflicting API call"), so the
+/// producer is replaced and the run stays exact, rule or no rule. Its harm is one of the product's own trials all the same.
+const RULES: [(&str, &[Harm]); 6] = [
     ("nothing", &[Harm::Restart, Harm::KillBeforeCommit, Harm::LostAnswer, Harm::LateCommit]),
     ("last_output_forgotten", &[Harm::Nothing]),
     ("first_output_twice", &[Harm::Nothing]),
     ("offsets_one_ahead", &[Harm::Restart]),
     ("offsets_outside_transaction", &[Harm::KillBeforeCommit]),
-    ("unknown_is_aborted", &[Harm::LostAnswer]),
     ("no_recycle_guard", &[Harm::LateCommit]),
 ];
 

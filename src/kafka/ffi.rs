@@ -185,6 +185,7 @@ unsafe extern "C" {
     pub fn rd_kafka_new(kind: c_int, conf: *mut rd_kafka_conf_t, errstr: *mut c_char, size: size_t) -> *mut rd_kafka_t;
     pub fn rd_kafka_destroy_flags(rk: *mut rd_kafka_t, flags: c_int);
     pub fn rd_kafka_poll(rk: *mut rd_kafka_t, timeout_ms: c_int) -> c_int;
+    pub fn rd_kafka_outq_len(rk: *mut rd_kafka_t) -> c_int;
     pub fn rd_kafka_flush(rk: *mut rd_kafka_t, timeout_ms: c_int) -> i32;
 
     pub fn rd_kafka_error_code(error: *const rd_kafka_error_t) -> i32;

@@ -266,6 +266,12 @@ impl Handle {
         unsafe { ffi::rd_kafka_poll(self.as_ptr(), timeout_ms) };
     }
 
+    /// Returns how many messages are queued or unacknowledged.
+    pub(crate) fn undelivered(&self) -> i32 {
+        // SAFETY: the handle is alive.
+        unsafe { ffi::rd_kafka_outq_len(self.as_ptr()) }
+    }
+
     /// Returns the fatal error this client is in, if any.
     pub(crate) fn fatal_error(&self) -> Option<ClientError> {
         let mut text: [c_char; 512] = [0; 512];

@@ -1,5 +1,7 @@
 //! The producer's half: one transaction after the other, each to a known end.
 
+mod ownership;
+
 use crate::admin::group_offsets;
 use crate::broker::Guarantee;
 use crate::consumer::commit_offsets;
@@ -7,16 +9,16 @@ use crate::disposition::{Step, code, disposition, is_fenced, is_poison};
 use crate::ffi;
 use crate::guard::Taint;
 use crate::handle::{ClientError, Handle, Kind, Nature, Properties};
-use crate::list::{PartitionEntry, PartitionList, c_string};
+use crate::list::{PartitionList, c_string};
 use crate::planted::Planted;
 use libc::c_void;
 use std::ffi::CString;
 use std::ptr::NonNull;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use transom_engine::{Disposition, Outcome, OwnerRecord, OwnerSeen, Ownership, Place, Resolved, SourcePartition, StopReason, TransactionalId};
+use transom_engine::{Disposition, Outcome, OwnerSeen, Place, Resolved, SourcePartition, StopReason, TransactionalId};
 use transom_runtime::{InitError, Membership, SealedBatch, Transactor};
-use transom_sdk::{Offset, OutputView, Partitioning};
+use transom_sdk::{OutputView, Partitioning};
 
 /// One bounded attempt at initialising; the caller tries again.
 const INIT_TIMEOUT_MS: i32 = 10_000;
@@ -24,6 +26,8 @@ const INIT_TIMEOUT_MS: i32 = 10_000;
 const ABORT_TIMEOUT: Duration = Duration::from_secs(10);
 /// How long the group coordinator may take to list offsets.
 const RESOLVE_TIMEOUT: Duration = Duration::from_secs(5);
+/// How often acknowledgements are looked at: they wake nobody, and a commit waits for them.
+const DELIVERY_LOOK_MS: i32 = 1;
 /// Pause while the client's queue is full; deliveries go on meanwhile.
 const QUEUE_FULL_PAUSE_MS: i32 = 5;
 
@@ -115,7 +119,27 @@ impl KafkaProducer {
         begun.map_err(|error| broken(Step::Begin, &error))?;
         self.produce_all(producer, sealed)?;
         self.send_offsets(producer, sealed)?;
+        self.deliver(producer, sealed)?;
         self.commit(producer, sealed)
+    }
+
+    /// Waits until every output is acknowledged, or one is refused. The library's own wait inside the commit sleeps in
+    /// slices of 10 ms, and when one output was refused it waits out the whole deadline for others it will not send.
+    fn deliver(&self, producer: &Producer, sealed: &SealedBatch) -> Result<(), Broken> {
+        let deadline = Instant::now() + self.options.commit_timeout;
+        producer.client.serve(0);
+        loop {
+            if producer.client.mailbox().has_refused() {
+                return Err(self.poison(producer, sealed).unwrap_or_else(|| Broken::Abort("an output was not delivered".to_owned())));
+            }
+            if producer.client.undelivered() == 0 {
+                return Ok(());
+            }
+            if Instant::now() >= deadline {
+                return Err(Broken::Abort(format!("outputs were not acknowledged within {} ms", self.options.commit_timeout.as_millis())));
+            }
+            producer.client.serve(DELIVERY_LOOK_MS);
+        }
     }
 
     /// Sends without a transaction: outputs and offsets one after the other. What goes wrong between them repeats records
@@ -128,14 +152,7 @@ impl KafkaProducer {
         };
         let deliver = || {
             self.produce_all(producer, sealed)?;
-            // SAFETY: the client is alive.
-            let code = unsafe { ffi::rd_kafka_flush(producer.client.as_ptr(), milliseconds(self.options.commit_timeout)) };
-            let refused = producer.client.mailbox().has_refused();
-            match (refused, ClientError::check_code(code)) {
-                (false, Ok(())) => Ok(()),
-                (true, _) => Err(self.poison(producer, sealed).unwrap_or_else(|| replace("outputs were not delivered".to_owned()))),
-                (false, Err(error)) => Err(replace(format!("flush: {error}"))),
-            }
+            self.deliver(producer, sealed)
         };
         match self.options.guarantee {
             Guarantee::AtMostOnce => commit().and_then(|()| deliver()),
@@ -397,113 +414,6 @@ impl Transactor for KafkaProducer {
 
     fn producer(&self) -> Option<(i64, i32)> {
         self.producer.as_ref()?.client.mailbox().producer()
-    }
-}
-
-impl KafkaProducer {
-    /// Fences every id that still holds one of these partitions. Without this a reader of the output, and we ourselves, wait
-    /// until the dead owner's transaction times out.
-    fn take_over(&self, places: &[(String, i32)]) {
-        if self.options.guarantee != Guarantee::ExactlyOnce {
-            return;
-        }
-        let first = self.holders(places);
-        if first.is_empty() {
-            return;
-        }
-        // Several successors of one dead instance come here together; those who look again a little later see what is left.
-        std::thread::sleep(Duration::from_millis(u64::from(std::process::id() % 20)));
-        let holders: Vec<_> = self.holders(places).into_iter().filter(|holder| first.contains(holder)).collect();
-        let properties = &self.options.properties;
-        std::thread::scope(|scope| {
-            for holder in &holders {
-                scope.spawn(move || fence(properties, &holder.transactional_id));
-            }
-        });
-    }
-
-    /// Returns the owner records of others that hold one of these partitions, one for each id.
-    fn holders(&self, places: &[(String, i32)]) -> Vec<OwnerRecord> {
-        let listed = match group_offsets(&self.group_client, &self.options.group_id, Some(places), false, RESOLVE_TIMEOUT) {
-            Ok(listed) => listed,
-            Err(error) => {
-                tracing::warn!(error = %error, "owner records cannot be read yet");
-                return Vec::new();
-            }
-        };
-        let mut holders: Vec<OwnerRecord> = Vec::new();
-        for entry in listed.iter().filter(|entry| entry.code == 0) {
-            let Some(record) = std::str::from_utf8(&entry.metadata).ok().and_then(|text| OwnerRecord::parse(text).ok()) else { continue };
-            let known = holders.iter().any(|holder| holder.transactional_id == record.transactional_id);
-            if record.ownership == Ownership::Held && self.is_foreign(&record.transactional_id) && !known {
-                holders.push(record);
-            }
-        }
-        holders
-    }
-
-    /// Returns whether an id belongs to this pipeline and to no worker of this process.
-    fn is_foreign(&self, id: &TransactionalId) -> bool {
-        let ours = id.instance() == self.options.instance && id.worker() < self.options.workers;
-        id.pipeline() == self.options.transactional_id.pipeline() && !ours
-    }
-
-    fn owner_seen(&self, place: SourcePartition, entry: &PartitionEntry) -> OwnerSeen {
-        match (entry.code, Offset::new(entry.offset)) {
-            (code::UNSTABLE_OFFSET_COMMIT, _) => OwnerSeen::Pending,
-            (0, Some(offset)) => {
-                let metadata = std::str::from_utf8(&entry.metadata).unwrap_or("?");
-                OwnerSeen::At(offset, OwnerRecord::parse(metadata).ok())
-            }
-            (0, None) => self.without_offset(place),
-            (other, _) => {
-                tracing::warn!(topic = entry.topic, partition = entry.partition, error = %ClientError::from_code(other), "committed offset unanswered");
-                OwnerSeen::Unanswered
-            }
-        }
-    }
-
-    /// A partition without an offset in a known group: added since, if its number is above all that have one; then it is
-    /// read from its beginning. Otherwise its offset was lost.
-    fn without_offset(&self, place: SourcePartition) -> OwnerSeen {
-        let topic = &self.options.inputs[usize::from(place.topic.0)];
-        let Ok(all) = group_offsets(&self.group_client, &self.options.group_id, None, false, RESOLVE_TIMEOUT) else { return OwnerSeen::Unanswered };
-        let highest = all.iter().filter(|entry| entry.topic == *topic && entry.offset >= 0).map(|entry| entry.partition).max();
-        if highest.is_some_and(|highest| highest > place.partition.get()) {
-            return OwnerSeen::Missing;
-        }
-        let places = [(topic.clone(), place.partition.get())];
-        let start = crate::admin::list_offsets(&self.group_client, &places, crate::admin::Spec::Earliest, RESOLVE_TIMEOUT);
-        match start.ok().and_then(|start| Offset::new(start.first()?.offset)) {
-            Some(offset) => {
-                tracing::info!(
-                    topic,
-                    partition = place.partition.get(),
-                    offset = offset.get(),
-                    "a partition new to the group is read from its beginning"
-                );
-                OwnerSeen::At(offset, None)
-            }
-            None => OwnerSeen::Unanswered,
-        }
-    }
-}
-
-/// Takes an id over by initialising it: whatever its last owner left open is aborted, and it can commit nothing more.
-fn fence(properties: &Properties, id: &TransactionalId) {
-    let begun = Instant::now();
-    let mut properties = properties.clone();
-    properties.set("transactional.id", id.to_string());
-    let fenced = Handle::new(Kind::TransactionalProducer, &properties).and_then(|client| {
-        // SAFETY: the client is alive.
-        ClientError::check(unsafe { ffi::rd_kafka_init_transactions(client.as_ptr(), INIT_TIMEOUT_MS) })
-    });
-    let took_ms = begun.elapsed().as_millis();
-    match fenced {
-        Ok(()) => tracing::info!(transactional_id = %id, took_ms, "fenced the last owner of partitions taken over"),
-        Err(error) => {
-            tracing::warn!(transactional_id = %id, took_ms, error = %error, "the last owner of partitions taken over could not be fenced")
-        }
     }
 }
 

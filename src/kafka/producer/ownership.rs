@@ -1,0 +1,119 @@
+//! Who holds a partition: owner records read, dead owners fenced, missing offsets judged.
+
+use super::{INIT_TIMEOUT_MS, KafkaProducer, RESOLVE_TIMEOUT};
+use crate::admin::{Spec, group_offsets, list_offsets};
+use crate::broker::Guarantee;
+use crate::disposition::code;
+use crate::ffi;
+use crate::handle::{ClientError, Handle, Kind, Properties};
+use crate::list::PartitionEntry;
+use std::time::{Duration, Instant};
+use transom_engine::{OwnerRecord, OwnerSeen, Ownership, SourcePartition, TransactionalId};
+use transom_sdk::Offset;
+
+impl KafkaProducer {
+    /// Fences every id that still holds one of these partitions. Without this a reader of the output, and we ourselves, wait
+    /// until the dead owner's transaction times out.
+    pub(super) fn take_over(&self, places: &[(String, i32)]) {
+        if self.options.guarantee != Guarantee::ExactlyOnce {
+            return;
+        }
+        let first = self.holders(places);
+        if first.is_empty() {
+            return;
+        }
+        // Several successors of one dead instance come here together; those who look again a little later see what is left.
+        std::thread::sleep(Duration::from_millis(u64::from(std::process::id() % 20)));
+        let holders: Vec<_> = self.holders(places).into_iter().filter(|holder| first.contains(holder)).collect();
+        let properties = &self.options.properties;
+        std::thread::scope(|scope| {
+            for holder in &holders {
+                scope.spawn(move || fence(properties, &holder.transactional_id));
+            }
+        });
+    }
+
+    /// Returns the owner records of others that hold one of these partitions, one for each id.
+    fn holders(&self, places: &[(String, i32)]) -> Vec<OwnerRecord> {
+        let listed = match group_offsets(&self.group_client, &self.options.group_id, Some(places), false, RESOLVE_TIMEOUT) {
+            Ok(listed) => listed,
+            Err(error) => {
+                tracing::warn!(error = %error, "owner records cannot be read yet");
+                return Vec::new();
+            }
+        };
+        let mut holders: Vec<OwnerRecord> = Vec::new();
+        for entry in listed.iter().filter(|entry| entry.code == 0) {
+            let Some(record) = std::str::from_utf8(&entry.metadata).ok().and_then(|text| OwnerRecord::parse(text).ok()) else { continue };
+            let known = holders.iter().any(|holder| holder.transactional_id == record.transactional_id);
+            if record.ownership == Ownership::Held && self.is_foreign(&record.transactional_id) && !known {
+                holders.push(record);
+            }
+        }
+        holders
+    }
+
+    /// Returns whether an id belongs to this pipeline and to no worker of this process.
+    fn is_foreign(&self, id: &TransactionalId) -> bool {
+        let ours = id.instance() == self.options.instance && id.worker() < self.options.workers;
+        id.pipeline() == self.options.transactional_id.pipeline() && !ours
+    }
+
+    pub(super) fn owner_seen(&self, place: SourcePartition, entry: &PartitionEntry) -> OwnerSeen {
+        match (entry.code, Offset::new(entry.offset)) {
+            (code::UNSTABLE_OFFSET_COMMIT, _) => OwnerSeen::Pending,
+            (0, Some(offset)) => {
+                let metadata = std::str::from_utf8(&entry.metadata).unwrap_or("?");
+                OwnerSeen::At(offset, OwnerRecord::parse(metadata).ok())
+            }
+            (0, None) => self.without_offset(place),
+            (other, _) => {
+                tracing::warn!(topic = entry.topic, partition = entry.partition, error = %ClientError::from_code(other), "committed offset unanswered");
+                OwnerSeen::Unanswered
+            }
+        }
+    }
+
+    /// A partition without an offset in a known group: added since, if its number is above all that have one; then it is
+    /// read from its beginning. Otherwise its offset was lost.
+    fn without_offset(&self, place: SourcePartition) -> OwnerSeen {
+        let topic = &self.options.inputs[usize::from(place.topic.0)];
+        let Ok(all) = group_offsets(&self.group_client, &self.options.group_id, None, false, RESOLVE_TIMEOUT) else { return OwnerSeen::Unanswered };
+        let highest = all.iter().filter(|entry| entry.topic == *topic && entry.offset >= 0).map(|entry| entry.partition).max();
+        if highest.is_some_and(|highest| highest > place.partition.get()) {
+            return OwnerSeen::Missing;
+        }
+        let places = [(topic.clone(), place.partition.get())];
+        let start = list_offsets(&self.group_client, &places, Spec::Earliest, RESOLVE_TIMEOUT);
+        match start.ok().and_then(|start| Offset::new(start.first()?.offset)) {
+            Some(offset) => {
+                tracing::info!(
+                    topic,
+                    partition = place.partition.get(),
+                    offset = offset.get(),
+                    "a partition new to the group is read from its beginning"
+                );
+                OwnerSeen::At(offset, None)
+            }
+            None => OwnerSeen::Unanswered,
+        }
+    }
+}
+
+/// Takes an id over by initialising it: whatever its last owner left open is aborted, and it can commit nothing more.
+fn fence(properties: &Properties, id: &TransactionalId) {
+    let begun = Instant::now();
+    let mut properties = properties.clone();
+    properties.set("transactional.id", id.to_string());
+    let fenced = Handle::new(Kind::TransactionalProducer, &properties).and_then(|client| {
+        // SAFETY: the client is alive.
+        ClientError::check(unsafe { ffi::rd_kafka_init_transactions(client.as_ptr(), INIT_TIMEOUT_MS) })
+    });
+    let took_ms = begun.elapsed().as_millis();
+    match fenced {
+        Ok(()) => tracing::info!(transactional_id = %id, took_ms, "fenced the last owner of partitions taken over"),
+        Err(error) => {
+            tracing::warn!(transactional_id = %id, took_ms, error = %error, "the last owner of partitions taken over could not be fenced")
+        }
+    }
+}

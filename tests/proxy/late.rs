@@ -148,6 +148,29 @@ fn no_late_request_of_one_transaction_acts_on_a_later_one() {
     }
 }
 
+// Goal: EO-4. A claim is a plain offset commit, which no producer epoch guards: a late copy of it would take back what transactions
+// committed since. Method: the first claim is kept, its connection cut, and it arrives when records have been committed.
+#[test]
+fn a_late_claim_cannot_take_offsets_back() {
+    let stage = Stage::enter();
+    let orders = Orders::on(&stage, "late-claim");
+    let late = stage.proxy.arm(Rule::next(kind::OFFSET_COMMIT, Action::HoldAndCut));
+    let mut instance = Instance::start(orders.t.instance_options(Some("a"), PIPELINE, &[]));
+    late.awaits_caught(START);
+    // The membership is given up before any record is processed under it, and a supervisor starts the instance again.
+    assert_eq!(instance.exits_within(START), 75, "{}", instance.log_tail());
+    instance.restart();
+    with_orders(&orders.t, &orders.topics[0], || {
+        instance.awaits("records of several transactions", START, |status| status.workers[0].batches_committed > 5);
+        late.release();
+        late.awaits_answer(SHORT);
+        instance.kill9();
+        instance.restart();
+        instance.awaits("records after the restart", START, |status| status.records() > 0);
+    });
+    println!("late claim: {}", orders.expect_exactly_once(instance));
+}
+
 /// Waits until a producer was replaced and returns the reasons.
 #[track_caller]
 fn wait_for_recycle(instance: &mut Instance) -> String {

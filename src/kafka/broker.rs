@@ -4,6 +4,7 @@ use crate::admin::{Admin, Spec, list_offsets};
 use crate::consumer::KafkaConsumer;
 use crate::handle::{ClientError, Properties};
 use crate::planted::Planted;
+use crate::preflight::StartOffset;
 use crate::producer::{KafkaProducer, ProducerOptions};
 use std::time::Duration;
 use transom_engine::{SourcePartition, StopReason};
@@ -80,6 +81,8 @@ pub struct ConnectOptions {
     pub outputs: Vec<String>,
     /// Workers in this process.
     pub workers: u16,
+    /// Where a new group begins.
+    pub start: StartOffset,
     /// What holds for every record.
     pub guarantee: Guarantee,
     /// Partitions of all inputs together, for the share of memory each may take.
@@ -241,6 +244,7 @@ impl Broker for KafkaBroker {
             transactional_id,
             instance: options.instance.clone(),
             workers: options.workers,
+            start: options.start,
             guarantee: options.guarantee,
             planted: options.planted,
             group_id: options.pipeline.clone(),

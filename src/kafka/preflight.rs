@@ -49,7 +49,7 @@ pub struct Facts {
     pub partitions: Vec<(String, i32)>,
     /// What could not be checked, for a warning.
     pub unchecked: Vec<String>,
-    /// Whether this was a new group, whose start offsets are committed now.
+    /// Whether the group had no offset of the inputs.
     pub new_group: bool,
 }
 
@@ -102,7 +102,8 @@ pub enum PreflightError {
 }
 
 impl Preflight {
-    /// Looks, and commits the start offsets of a new group, so that later "no offset" has one meaning only.
+    /// Looks, and commits the start offsets of a new group that begins at the end of the logs, so that all its members mean
+    /// the same end.
     ///
     /// # Errors
     /// The first reason why the pipeline cannot start.
@@ -227,15 +228,16 @@ impl Preflight {
         if known.iter().any(|entry| self.inputs.contains(&entry.topic) && entry.offset >= 0) {
             return Ok(false);
         }
+        // A group that begins at the beginning needs no seed: whoever gains a partition without an offset knows where to
+        // start. A seed is a commit without a member, whose late copy an empty group would take (EO-4).
+        if self.start == StartOffset::Earliest {
+            return Ok(true);
+        }
         let inputs = partitions.iter().take(self.inputs.len());
         let all: Vec<_> = inputs.flat_map(|(topic, count)| (0..*count).map(move |partition| (topic.clone(), partition))).collect();
-        let spec = match self.start {
-            StartOffset::Earliest => Spec::Earliest,
-            StartOffset::Latest => Spec::Latest,
-        };
         // A topic that was just created may have no leader yet: its entries are asked for again like a failed request.
         let offsets = patient(|| {
-            let entries = list_offsets(&admin.client, &all, spec, ATTEMPT)?;
+            let entries = list_offsets(&admin.client, &all, Spec::Latest, ATTEMPT)?;
             match entries.iter().find(|entry| entry.code != 0 || entry.offset < 0) {
                 Some(bad) => Err(ClientError {
                     text: format!("{}/{}: {}", bad.topic, bad.partition, ClientError::from_code(bad.code).text),

@@ -11,6 +11,7 @@ use crate::guard::Taint;
 use crate::handle::{ClientError, Handle, Kind, Nature, Properties};
 use crate::list::{PartitionList, c_string};
 use crate::planted::Planted;
+use crate::preflight::StartOffset;
 use libc::c_void;
 use std::ffi::CString;
 use std::ptr::NonNull;
@@ -38,6 +39,7 @@ pub(crate) struct ProducerOptions {
     pub(crate) transactional_id: TransactionalId,
     pub(crate) instance: String,
     pub(crate) workers: u16,
+    pub(crate) start: StartOffset,
     pub(crate) guarantee: Guarantee,
     pub(crate) planted: Planted,
     pub(crate) group_id: String,

@@ -82,10 +82,7 @@ fn preflight(plan: &Plan, connect: &ConnectOptions) -> Result<Facts, Failed> {
         inputs: connect.inputs.clone(),
         outputs: connect.outputs.clone(),
         group: plan.pipeline.clone(),
-        start: match plan.start {
-            config::Start::Earliest => StartOffset::Earliest,
-            config::Start::Latest => StartOffset::Latest,
-        },
+        start: connect.start,
         transaction_timeout: plan.timeouts.transaction,
         // Some of the start budget is left for initialising producers.
         budget: plan.timeouts.start.mul_f64(0.8),
@@ -165,6 +162,10 @@ fn connect_options(plan: &Plan, instance: &config::Instance) -> ConnectOptions {
         inputs: plan.inputs.iter().map(|input| input.topic.name.clone()).collect(),
         outputs: outputs.map(|topic| topic.name.clone()).collect(),
         workers: plan.workers,
+        start: match plan.start {
+            config::Start::Earliest => StartOffset::Earliest,
+            config::Start::Latest => StartOffset::Latest,
+        },
         guarantee: match plan.guarantee {
             config::Guarantee::ExactlyOnce => Guarantee::ExactlyOnce,
             config::Guarantee::AtLeastOnce => Guarantee::AtLeastOnce,

@@ -149,13 +149,17 @@ fn no_late_request_of_one_transaction_acts_on_a_later_one() {
 }
 
 // Goal: EO-4. A claim is a plain offset commit, which no producer epoch guards: a late copy of it would take back what transactions
-// committed since. Method: the first claim is kept, its connection cut, and it arrives when records have been committed.
+// committed since. Method: a claim is kept, its connection cut, and it arrives when records have been committed.
 #[test]
 fn a_late_claim_cannot_take_offsets_back() {
     let stage = Stage::enter();
     let orders = Orders::on(&stage, "late-claim");
+    let mut instance = orders.start(None, &[]);
+    // The group is known from here on, so that the next plain offset commit is a claim.
+    instance.awaits("claims", START, |status| status.workers[0].partitions.iter().all(|partition| partition.committed.is_some()));
+    instance.drains_within(SHORT);
     let late = stage.proxy.arm(Rule::next(kind::OFFSET_COMMIT, Action::HoldAndCut));
-    let mut instance = Instance::start(orders.t.instance_options(Some("a"), PIPELINE, &[]));
+    instance.restart();
     late.awaits_caught(START);
     // The membership is given up before any record is processed under it, and a supervisor starts the instance again.
     assert_eq!(instance.exits_within(START), 75, "{}", instance.log_tail());
@@ -169,6 +173,30 @@ fn a_late_claim_cannot_take_offsets_back() {
         instance.awaits("records after the restart", START, |status| status.records() > 0);
     });
     println!("late claim: {}", orders.expect_exactly_once(instance));
+}
+
+// Goal: EO-4 for the start offsets of a new group, which are committed before there is a member. Method: that commit is kept, its
+// connection cut, so it is sent again; it arrives when the only member, a dynamic one, has processed records and left.
+#[test]
+fn late_start_offsets_of_a_new_group_cannot_take_offsets_back() {
+    let stage = Stage::enter();
+    let orders = Orders::on(&stage, "late-start");
+    let late = stage.proxy.arm(Rule::next(kind::OFFSET_COMMIT, Action::HoldAndCut));
+    let mut instance = orders.t.start_with(None, PIPELINE, &[]);
+    late.awaits_caught(START);
+    with_orders(&orders.t, &orders.topics[0], || {
+        // Whoever gives up because of the cut is started again by a supervisor.
+        while instance.exit_code().is_some_and(|code| code == 75) {
+            instance.restart();
+        }
+        instance.awaits("records of several transactions", START, |status| status.workers[0].batches_committed > 5);
+        instance.drains_within(SHORT);
+        late.release();
+        late.awaits_answer(SHORT);
+        instance.restart();
+        instance.awaits("records after the restart", START, |status| status.records() > 0);
+    });
+    println!("late start offsets: {}", orders.expect_exactly_once(instance));
 }
 
 /// Waits until a producer was replaced and returns the reasons.

@@ -7,6 +7,7 @@ use crate::disposition::code;
 use crate::ffi;
 use crate::handle::{ClientError, Handle, Kind, Properties};
 use crate::list::PartitionEntry;
+use crate::preflight::StartOffset;
 use std::time::{Duration, Instant};
 use transom_engine::{OwnerRecord, OwnerSeen, Ownership, SourcePartition, TransactionalId};
 use transom_sdk::Offset;
@@ -74,14 +75,19 @@ impl KafkaProducer {
         }
     }
 
-    /// A partition without an offset in a known group: added since, if its number is above all that have one; then it is
-    /// read from its beginning. Otherwise its offset was lost.
+    /// A partition without an offset: the group is new to it, and it is read from its beginning. A group that began at the
+    /// end of the logs was seeded for all partitions there were then: without an offset is one that was added since, if its
+    /// number is above all that have one; otherwise its offset was lost.
     fn without_offset(&self, place: SourcePartition) -> OwnerSeen {
         let topic = &self.options.inputs[usize::from(place.topic.0)];
-        let Ok(all) = group_offsets(&self.group_client, &self.options.group_id, None, false, RESOLVE_TIMEOUT) else { return OwnerSeen::Unanswered };
-        let highest = all.iter().filter(|entry| entry.topic == *topic && entry.offset >= 0).map(|entry| entry.partition).max();
-        if highest.is_some_and(|highest| highest > place.partition.get()) {
-            return OwnerSeen::Missing;
+        if self.options.start == StartOffset::Latest {
+            let Ok(all) = group_offsets(&self.group_client, &self.options.group_id, None, false, RESOLVE_TIMEOUT) else {
+                return OwnerSeen::Unanswered;
+            };
+            let highest = all.iter().filter(|entry| entry.topic == *topic && entry.offset >= 0).map(|entry| entry.partition).max();
+            if highest.is_none_or(|highest| highest > place.partition.get()) {
+                return OwnerSeen::Missing;
+            }
         }
         let places = [(topic.clone(), place.partition.get())];
         let start = list_offsets(&self.group_client, &places, Spec::Earliest, RESOLVE_TIMEOUT);

@@ -110,11 +110,7 @@ pub struct ConnectOptions {
 impl ConnectOptions {
     /// Returns the properties for admin requests.
     pub fn admin_properties(&self) -> Properties {
-        let mut properties = Properties::new().with("client.id", "transom");
-        extend(&mut properties, &self.common);
-        // Only meant for producers and consumers, but given to both: a plain producer takes them all.
-        extend(&mut properties, &self.producer);
-        properties
+        Properties::for_requests(&self.common, &self.producer)
     }
 
     fn group_instance_id(&self, worker: u16) -> Option<String> {

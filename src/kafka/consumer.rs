@@ -164,6 +164,8 @@ pub struct KafkaConsumer {
     min_generation: i32,
     /// A plain offset commit of this membership may still come late (EO-4): nothing more is committed under it.
     late_commit: Option<StopReason>,
+    /// What the next poll reports before the client's own events.
+    to_report: Vec<SourceEvent>,
 }
 
 // SAFETY: raw pointers inside are owned; librdkafka objects may be used from any one thread at a time.
@@ -191,6 +193,7 @@ impl KafkaConsumer {
             taken: vec![std::ptr::null_mut(); CHUNK],
             min_generation,
             late_commit: None,
+            to_report: Vec::new(),
         })
     }
 
@@ -381,7 +384,7 @@ impl Source for KafkaConsumer {
     }
 
     fn poll(&mut self) -> Vec<SourceEvent> {
-        let mut events: Vec<SourceEvent> = self.late_commit.clone().map(SourceEvent::Stop).into_iter().collect();
+        let mut events = std::mem::take(&mut self.to_report);
         let Some(queue) = &self.events else { return events };
         loop {
             // SAFETY: the queue is alive; a returned event is ours to destroy, after it was read.
@@ -440,6 +443,9 @@ impl Source for KafkaConsumer {
     }
 
     fn commit(&mut self, offsets: &[(SourcePartition, Offset, OwnerRecord)], timeout: Duration) -> Result<(), SourceError> {
+        if let Some(reason) = &self.late_commit {
+            return Err(SourceError { what: reason.to_string() });
+        }
         // EO-2: without a membership that the broker checks, it would take the offsets from anybody.
         if self.membership().is_none() {
             return Err(SourceError { what: "no valid membership in the group".to_owned() });
@@ -447,9 +453,6 @@ impl Source for KafkaConsumer {
         let mut list = PartitionList::new();
         for (place, offset, owner) in offsets {
             list.add_with_metadata(self.name(*place), place.partition.get(), offset.get(), Some(&owner.encode()));
-        }
-        if let Some(reason) = &self.late_commit {
-            return Err(SourceError { what: reason.to_string() });
         }
         let guard = &self.client.mailbox().guard;
         guard.begin();
@@ -461,13 +464,12 @@ impl Source for KafkaConsumer {
                 "an offset commit of this group membership ended {} ({}): a late copy of it could take back later offsets, so this membership is given up",
                 taint.how, taint.kind
             );
-            self.late_commit = Some(StopReason::Fatal { what });
+            let reason = StopReason::Fatal { what: what.clone() };
+            self.to_report.push(SourceEvent::Stop(reason.clone()));
+            self.late_commit = Some(reason);
+            return Err(SourceError { what });
         }
-        result.map_err(|error| SourceError { what: format!("offsets are not committed: {error}") })?;
-        match &self.late_commit {
-            Some(reason) => Err(SourceError { what: reason.to_string() }),
-            None => Ok(()),
-        }
+        result.map_err(|error| SourceError { what: format!("offsets are not committed: {error}") })
     }
 
     fn assign(&mut self, positions: &[(SourcePartition, Offset)]) -> Result<(), SourceError> {

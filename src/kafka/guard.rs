@@ -39,25 +39,21 @@ pub(crate) struct Guard {
 }
 
 impl Guard {
-    fn state(&self, api_key: i16) -> Option<&AtomicU8> {
-        let index = KINDS.iter().position(|(_, key)| *key == api_key)?;
-        self.states.get(index)
+    /// Moves a kind's state on. A failure is not forgotten because the library sends again.
+    fn note(&self, api_key: i16, next: u8) {
+        if let Some((_, state)) = KINDS.iter().zip(&self.states).find(|((_, key), _)| *key == api_key) {
+            let _ = state.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |now| (now != FAILED).then_some(next));
+        }
     }
 
     fn sent(&self, api_key: i16) {
-        if let Some(state) = self.state(api_key) {
-            // A failure is not forgotten because the library sends again.
-            let _ = state.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |now| (now != FAILED).then_some(SENT));
-        }
+        self.note(api_key, SENT);
     }
 
+    /// Errors of the library itself are negative: the request went out and no answer came. What the broker answered, good or
+    /// bad, was executed or refused, and can do nothing later.
     fn answered(&self, api_key: i16, error: i32) {
-        if let Some(state) = self.state(api_key) {
-            // Errors of the library itself are negative: the request went out and no answer came. What the broker answered,
-            // good or bad, was executed or refused, and can do nothing later.
-            let next = if error < 0 { FAILED } else { ANSWERED };
-            let _ = state.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |now| (now != FAILED).then_some(next));
-        }
+        self.note(api_key, if error < 0 { FAILED } else { ANSWERED });
     }
 
     /// Forgets everything: a transaction begins.

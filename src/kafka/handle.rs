@@ -26,6 +26,15 @@ impl Properties {
         self
     }
 
+    /// Returns the properties for requests and plain sends: what the user wrote for both clients and for the producer.
+    pub fn for_requests(common: &[(String, String)], producer: &[(String, String)]) -> Self {
+        let mut properties = Self::new().with("client.id", "transom");
+        for (name, value) in common.iter().chain(producer) {
+            properties.set(name, value);
+        }
+        properties
+    }
+
     /// Sets a property.
     pub fn set(&mut self, name: &str, value: impl Into<String>) {
         self.0.push((name.to_owned(), value.into()));

@@ -139,11 +139,7 @@ pub(crate) fn bootstrap(plan: &Plan) -> &str {
 
 /// Returns the client properties for admin requests and plain sends.
 pub(crate) fn admin_properties(plan: &Plan) -> Properties {
-    let mut properties = Properties::new().with("client.id", "transom");
-    for (name, value) in exposed(&plan.kafka.common).into_iter().chain(exposed(&plan.kafka.producer)) {
-        properties.set(&name, value);
-    }
-    properties
+    Properties::for_requests(&exposed(&plan.kafka.common), &exposed(&plan.kafka.producer))
 }
 
 fn connect_options(plan: &Plan, instance: &config::Instance) -> ConnectOptions {

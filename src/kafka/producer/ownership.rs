@@ -45,7 +45,7 @@ impl KafkaProducer {
         };
         let mut holders: Vec<OwnerRecord> = Vec::new();
         for entry in listed.iter().filter(|entry| entry.code == 0) {
-            let Some(record) = std::str::from_utf8(&entry.metadata).ok().and_then(|text| OwnerRecord::parse(text).ok()) else { continue };
+            let Some(record) = owner_record(entry) else { continue };
             let known = holders.iter().any(|holder| holder.transactional_id == record.transactional_id);
             if record.ownership == Ownership::Held && self.is_foreign(&record.transactional_id) && !known {
                 holders.push(record);
@@ -63,10 +63,7 @@ impl KafkaProducer {
     pub(super) fn owner_seen(&self, place: SourcePartition, entry: &PartitionEntry) -> OwnerSeen {
         match (entry.code, Offset::new(entry.offset)) {
             (code::UNSTABLE_OFFSET_COMMIT, _) => OwnerSeen::Pending,
-            (0, Some(offset)) => {
-                let metadata = std::str::from_utf8(&entry.metadata).unwrap_or("?");
-                OwnerSeen::At(offset, OwnerRecord::parse(metadata).ok())
-            }
+            (0, Some(offset)) => OwnerSeen::At(offset, owner_record(entry)),
             (0, None) => self.without_offset(place),
             (other, _) => {
                 tracing::warn!(topic = entry.topic, partition = entry.partition, error = %ClientError::from_code(other), "committed offset unanswered");
@@ -104,6 +101,11 @@ impl KafkaProducer {
             None => OwnerSeen::Unanswered,
         }
     }
+}
+
+/// Returns the owner record of a committed offset; any other metadata means that no owner is known.
+fn owner_record(entry: &PartitionEntry) -> Option<OwnerRecord> {
+    OwnerRecord::parse(std::str::from_utf8(&entry.metadata).ok()?).ok()
 }
 
 /// Takes an id over by initialising it: whatever its last owner left open is aborted, and it can commit nothing more.

@@ -89,6 +89,12 @@ pub enum StopReason {
         /// What was read.
         detail: String,
     },
+    /// A coordinator is there and leaves a call unsettled, or a call of the client does not come back.
+    #[error("{what}")]
+    Blocked {
+        /// Who has not settled what, for how long.
+        what: String,
+    },
     /// A service did not answer in time.
     #[error("{what}")]
     Unreachable {

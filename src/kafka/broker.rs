@@ -176,7 +176,8 @@ impl ConnectOptions {
             // The broker's limit decides, not the client's: the topic may allow more than the client's default.
             .with("message.max.bytes", "100000000")
             .with("topic.metadata.refresh.interval.ms", "30000")
-            .with("statistics.interval.ms", "5000");
+            // The only way to learn producer id and epoch, for status: soon enough to name them when a coordinator hangs.
+            .with("statistics.interval.ms", "1000");
         extend(&mut properties, &self.common);
         extend(&mut properties, &self.producer);
         if self.guarantee == Guarantee::ExactlyOnce {

@@ -35,6 +35,12 @@ pub(crate) mod code {
     pub(crate) const PRODUCER_FENCED: i32 = 90;
 }
 
+/// Request kinds that tell how far a transaction came.
+pub(crate) mod api_key {
+    pub(crate) const PRODUCE: i16 = 0;
+    pub(crate) const TXN_OFFSET_COMMIT: i16 = 28;
+}
+
 /// The step of a transaction at which an error was met.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Step {
@@ -76,6 +82,11 @@ pub(crate) fn disposition(step: Step, error: &ClientError) -> Disposition {
 /// Returns whether a newer producer is the cause.
 pub(crate) const fn is_fenced(code: i32) -> bool {
     matches!(code, code::FENCED | code::PRODUCER_FENCED | code::INVALID_PRODUCER_EPOCH)
+}
+
+/// Returns whether an error says that there is no connection, rather than no answer.
+pub(crate) const fn is_unreachable(error: &ClientError) -> bool {
+    matches!(error.code, code::TRANSPORT | code::ALL_BROKERS_DOWN)
 }
 
 /// Returns whether the broker refuses this output for good: it would refuse it again.

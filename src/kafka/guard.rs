@@ -56,6 +56,11 @@ impl Guard {
         self.note(api_key, if error < 0 { FAILED } else { ANSWERED });
     }
 
+    /// Returns whether a request of this kind went out since the transaction began.
+    pub(crate) fn was_sent(&self, api_key: i16) -> bool {
+        KINDS.iter().zip(&self.states).any(|((_, key), state)| *key == api_key && state.load(Ordering::SeqCst) != IDLE)
+    }
+
     /// Forgets everything: a transaction begins.
     pub(crate) fn begin(&self) {
         for state in &self.states {

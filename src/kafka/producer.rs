@@ -2,10 +2,9 @@
 
 mod ownership;
 
-use crate::admin::group_offsets;
 use crate::broker::Guarantee;
 use crate::consumer::commit_offsets;
-use crate::disposition::{Step, code, disposition, is_fenced, is_poison};
+use crate::disposition::{Step, api_key, code, disposition, is_fenced, is_poison, is_unreachable};
 use crate::ffi;
 use crate::guard::Taint;
 use crate::handle::{ClientError, Handle, Kind, Nature, Properties};
@@ -18,11 +17,12 @@ use std::ptr::NonNull;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use transom_engine::{Disposition, Outcome, OwnerSeen, Place, Resolved, SourcePartition, StopReason, TransactionalId};
-use transom_runtime::{InitError, Membership, SealedBatch, Transactor};
+use transom_runtime::{Call, InitError, Membership, SealedBatch, Transactor, Watch};
 use transom_sdk::{OutputView, Partitioning};
 
 /// One bounded attempt at initialising; the caller tries again.
 const INIT_TIMEOUT_MS: i32 = 10_000;
+const INIT_TIMEOUT: Duration = Duration::from_secs(10);
 /// How long an abort may take before the producer is replaced instead.
 const ABORT_TIMEOUT: Duration = Duration::from_secs(10);
 /// How long the group coordinator may take to list offsets.
@@ -76,6 +76,7 @@ pub struct KafkaProducer {
     taint: Option<Taint>,
     recycled: Option<&'static str>,
     input_names: Vec<CString>,
+    watch: Arc<Watch>,
 }
 
 // SAFETY: raw pointers inside are owned; librdkafka objects may be used from any one thread at a time.
@@ -94,7 +95,7 @@ enum Broken {
 impl KafkaProducer {
     pub(crate) fn new(options: ProducerOptions, group_client: Arc<Handle>) -> Self {
         let input_names = options.inputs.iter().map(|topic| c_string(topic)).collect();
-        Self { options, producer: None, group_client, taint: None, recycled: None, input_names }
+        Self { options, producer: None, group_client, taint: None, recycled: None, input_names, watch: Arc::default() }
     }
 
     fn open(&self) -> Result<Producer, ClientError> {
@@ -128,7 +129,12 @@ impl KafkaProducer {
     /// Waits until every output is acknowledged, or one is refused. The library's own wait inside the commit sleeps in
     /// slices of 10 ms, and when one output was refused it waits out the whole deadline for others it will not send.
     fn deliver(&self, producer: &Producer, sealed: &SealedBatch) -> Result<(), Broken> {
-        let deadline = Instant::now() + self.options.commit_timeout;
+        self.watch.during(Call::Deliver, self.options.commit_timeout, || self.await_delivery(producer, sealed))
+    }
+
+    fn await_delivery(&self, producer: &Producer, sealed: &SealedBatch) -> Result<(), Broken> {
+        let begun = Instant::now();
+        let deadline = begun + self.options.commit_timeout;
         producer.client.serve(0);
         loop {
             if producer.client.mailbox().has_refused() {
@@ -138,7 +144,10 @@ impl KafkaProducer {
                 return Ok(());
             }
             if Instant::now() >= deadline {
-                return Err(Broken::Abort(format!("outputs were not acknowledged within {} ms", self.options.commit_timeout.as_millis())));
+                let why = format!("outputs were not acknowledged within {} ms", self.options.commit_timeout.as_millis());
+                let is_sent = producer.client.mailbox().guard.was_sent(api_key::PRODUCE);
+                self.watch.silent(if is_sent { Call::Deliver } else { Call::AddPartitions }, begun, &*why);
+                return Err(Broken::Abort(why));
             }
             producer.client.serve(DELIVERY_LOOK_MS);
         }
@@ -207,23 +216,43 @@ impl KafkaProducer {
         }
         let metadata = group_metadata(&sealed.membership);
         let timeout = milliseconds(self.options.send_offsets_timeout);
-        // SAFETY: client, list and metadata are alive; all are copied. The metadata object is ours and freed here.
-        let result = unsafe {
-            let error = ffi::rd_kafka_send_offsets_to_transaction(producer.client.as_ptr(), offsets.as_ptr(), metadata, timeout);
-            ffi::rd_kafka_consumer_group_metadata_destroy(metadata);
-            ClientError::check(error)
+        let begun = Instant::now();
+        let send = || {
+            // SAFETY: client, list and metadata are alive; all are copied. The metadata object is ours and freed here.
+            unsafe {
+                let error = ffi::rd_kafka_send_offsets_to_transaction(producer.client.as_ptr(), offsets.as_ptr(), metadata, timeout);
+                ffi::rd_kafka_consumer_group_metadata_destroy(metadata);
+                ClientError::check(error)
+            }
         };
+        let result = self.watch.during(Call::SendOffsets, self.options.send_offsets_timeout, send);
+        match &result {
+            Err(error) if error.code == code::TIMED_OUT => {
+                let is_sent = producer.client.mailbox().guard.was_sent(api_key::TXN_OFFSET_COMMIT);
+                self.watch.silent(if is_sent { Call::StoreOffsets } else { Call::AddGroup }, begun, error.to_string());
+            }
+            // What the coordinator refused it has answered.
+            Ok(()) | Err(_) => self.watch.answered(Call::SendOffsets),
+        }
         result.map_err(|error| broken(Step::SendOffsets, &error))
     }
 
     fn commit(&self, producer: &Producer, sealed: &SealedBatch) -> Result<(), Broken> {
-        let deadline = Instant::now() + self.options.commit_timeout;
+        let begun = Instant::now();
+        let deadline = begun + self.options.commit_timeout;
         loop {
             let left = deadline.saturating_duration_since(Instant::now()).max(Duration::from_millis(1));
             // SAFETY: the client is alive.
-            let result = ClientError::check(unsafe { ffi::rd_kafka_commit_transaction(producer.client.as_ptr(), milliseconds(left)) });
-            let Err(error) = result else { return Ok(()) };
-            match disposition(Step::Commit, &error) {
+            let commit = || ClientError::check(unsafe { ffi::rd_kafka_commit_transaction(producer.client.as_ptr(), milliseconds(left)) });
+            let Err(error) = self.watch.during(Call::Commit, left, commit) else {
+                self.watch.forget();
+                return Ok(());
+            };
+            let disposition = disposition(Step::Commit, &error);
+            if disposition == Disposition::Retry && Instant::now() >= deadline {
+                self.watch.silent(Call::Commit, begun, error.to_string());
+            }
+            match disposition {
                 Disposition::Retry if Instant::now() < deadline => {}
                 Disposition::Retry if self.options.planted == Planted::UnknownIsAborted => return Err(Broken::Abort(error.to_string())),
                 Disposition::Retry => return Err(Broken::Replace { why: format!("commit without an answer: {error}"), fenced: false }),
@@ -259,13 +288,18 @@ impl KafkaProducer {
     }
 
     fn abort(&self, producer: &Producer) -> Result<(), Broken> {
-        let deadline = Instant::now() + ABORT_TIMEOUT;
+        let begun = Instant::now();
+        let deadline = begun + ABORT_TIMEOUT;
         loop {
             let left = deadline.saturating_duration_since(Instant::now()).max(Duration::from_millis(1));
             // SAFETY: the client is alive.
-            let result = ClientError::check(unsafe { ffi::rd_kafka_abort_transaction(producer.client.as_ptr(), milliseconds(left)) });
-            let Err(error) = result else { return Ok(()) };
-            if disposition(Step::Abort, &error) != Disposition::Retry || Instant::now() >= deadline {
+            let abort = || ClientError::check(unsafe { ffi::rd_kafka_abort_transaction(producer.client.as_ptr(), milliseconds(left)) });
+            let Err(error) = self.watch.during(Call::Abort, left, abort) else { return Ok(()) };
+            let disposition = disposition(Step::Abort, &error);
+            if disposition == Disposition::Retry && Instant::now() >= deadline {
+                self.watch.silent(Call::Abort, begun, error.to_string());
+            }
+            if disposition != Disposition::Retry || Instant::now() >= deadline {
                 return Err(Broken::Replace { why: format!("abort failed: {error}"), fenced: is_fenced(error.code) });
             }
         }
@@ -336,10 +370,12 @@ impl Transactor for KafkaProducer {
         if self.options.guarantee != Guarantee::ExactlyOnce {
             return Ok(());
         }
+        let begun = Instant::now();
         // SAFETY: the client is alive. After a retriable time-out the same call resumes.
-        let result = ClientError::check(unsafe { ffi::rd_kafka_init_transactions(producer.client.as_ptr(), INIT_TIMEOUT_MS) });
-        let Err(error) = result else {
+        let initialise = || ClientError::check(unsafe { ffi::rd_kafka_init_transactions(producer.client.as_ptr(), INIT_TIMEOUT_MS) });
+        let Err(error) = self.watch.during(Call::Initialise, INIT_TIMEOUT, initialise) else {
             producer.client.mailbox().forget_error();
+            self.watch.answered(Call::Initialise);
             self.taint = None;
             return Ok(());
         };
@@ -347,6 +383,12 @@ impl Transactor for KafkaProducer {
         let cause = producer.client.mailbox().last_error();
         let id = &self.options.transactional_id;
         let refusal = init_refusal(&id.to_string(), &error, cause.as_ref());
+        if cause.as_ref().is_some_and(is_unreachable) {
+            // Waited for, however long: a new process would not reach them either.
+            self.watch.forget();
+        } else if refusal.is_none() {
+            self.watch.silent(Call::Initialise, begun, error.to_string());
+        }
         if refusal.is_some() || error.nature != Nature::Retriable {
             // A client in a fatal state cannot be used again.
             self.producer = None;
@@ -387,6 +429,10 @@ impl Transactor for KafkaProducer {
         self.recycled.take()
     }
 
+    fn watch(&self) -> Arc<Watch> {
+        Arc::clone(&self.watch)
+    }
+
     fn resolve(&mut self, partitions: &[(SourcePartition, u64)]) -> Vec<Resolved> {
         let answer = |seen: &dyn Fn(SourcePartition) -> OwnerSeen| {
             partitions.iter().map(|&(partition, assignment)| Resolved { partition, assignment, seen: seen(partition) }).collect()
@@ -394,7 +440,7 @@ impl Transactor for KafkaProducer {
         let places: Vec<_> =
             partitions.iter().map(|(place, _)| (self.options.inputs[usize::from(place.topic.0)].clone(), place.partition.get())).collect();
         self.take_over(&places);
-        let listed = match group_offsets(&self.group_client, &self.options.group_id, Some(&places), true, RESOLVE_TIMEOUT) {
+        let listed = match self.read_offsets(Some(&places), true) {
             Ok(listed) => listed,
             Err(error) => {
                 tracing::warn!(error = %error, "committed offsets cannot be read yet; trying again");

@@ -1,6 +1,8 @@
 //! The broker as the runtime sees it: blocking calls in two halves, one for each of a worker's threads.
 
+use crate::watch::Watch;
 use std::ops::ControlFlow;
+use std::sync::Arc;
 use std::time::Duration;
 use transom_engine::{Batch, Outcome, OwnerRecord, Resolved, SourcePartition, StopReason};
 use transom_sdk::{Offset, OutputBuffer, Record};
@@ -150,6 +152,10 @@ pub trait Transactor: Send {
 
     /// Returns producer id and epoch, where known, for status.
     fn producer(&self) -> Option<(i64, i32)>;
+
+    /// Returns what says, from another thread, which call this half is in and for how long: every call that waits for the
+    /// cluster is made within it.
+    fn watch(&self) -> Arc<Watch>;
 }
 
 /// Reads offsets of the input topics for lag, on a thread of its own.

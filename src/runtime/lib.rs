@@ -14,6 +14,7 @@ mod round;
 mod status;
 mod supervisor;
 mod transact;
+mod watch;
 mod worker;
 
 pub use broker::{Broker, InitError, Membership, SealedBatch, Source, SourceError, SourceEvent, Transactor, Watcher};
@@ -23,3 +24,4 @@ pub use options::{DeadLetterOptions, PipelineOptions, StepOptions};
 pub use processing::{ProcessorFactory, RegistryFactory};
 pub use status::{PartitionStatus, PipelineStatus, Readiness, StatusBoard, WorkerStatus};
 pub use supervisor::{Control, Request, supervise};
+pub use watch::{Call, Party, Watch};

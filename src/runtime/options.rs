@@ -45,4 +45,6 @@ pub struct PipelineOptions {
     pub limits: Limits,
     /// How long the first initialisation may take before the process gives up.
     pub start_budget: Duration,
+    /// How long a coordinator may leave a call unsettled before the process gives up.
+    pub blocked_budget: Duration,
 }

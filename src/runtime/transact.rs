@@ -2,6 +2,7 @@
 
 use crate::broker::{InitError, SealedBatch, Transactor};
 use crate::supervisor::{Control, Request};
+use crate::watch::Watch;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender};
 use std::time::{Duration, Instant};
@@ -23,9 +24,9 @@ pub(crate) enum Job {
 
 /// What this thread answers.
 pub(crate) enum Report {
-    Ready { producer: Option<(i64, i32)> },
+    Ready,
     NotReady(String),
-    Ended { id: BatchId, outcome: Outcome, took: Duration, spare: Spare, producer: Option<(i64, i32)>, recycled: Option<&'static str> },
+    Ended { id: BatchId, outcome: Outcome, took: Duration, spare: Spare, recycled: Option<&'static str> },
     Resolved(Vec<Resolved>),
     Stop(StopReason),
 }
@@ -39,6 +40,7 @@ pub(crate) struct Spare {
 
 pub(crate) struct TransactLoop<T> {
     pub(crate) transactor: T,
+    pub(crate) watch: Arc<Watch>,
     pub(crate) jobs: Receiver<Job>,
     pub(crate) reports: Sender<Report>,
     pub(crate) wake: Box<dyn Fn() + Send>,
@@ -66,6 +68,7 @@ impl<T: Transactor> TransactLoop<T> {
                 }
                 Err(RecvTimeoutError::Disconnected) => return,
             };
+            self.watch.note_producer(self.transactor.producer());
             if let Some(report) = report
                 && !self.report(report)
             {
@@ -86,14 +89,7 @@ impl<T: Transactor> TransactLoop<T> {
         let mut spare = Spare { outputs: sealed.outputs, sources: sealed.sources };
         spare.outputs.clear();
         spare.sources.clear();
-        Report::Ended {
-            id: sealed.batch.id,
-            outcome,
-            took: begun.elapsed(),
-            spare,
-            producer: self.transactor.producer(),
-            recycled: self.transactor.take_recycled(),
-        }
+        Report::Ended { id: sealed.batch.id, outcome, took: begun.elapsed(), spare, recycled: self.transactor.take_recycled() }
     }
 
     /// Tries until the producer is initialised. Before it was so for the first time there is a deadline; after that an
@@ -102,7 +98,7 @@ impl<T: Transactor> TransactLoop<T> {
         let mut pause = INIT_PAUSE_MIN;
         loop {
             let why = match self.transactor.initialise() {
-                Ok(()) => return Some(Report::Ready { producer: self.transactor.producer() }),
+                Ok(()) => return Some(Report::Ready),
                 Err(InitError::Stop(reason)) => return Some(Report::Stop(reason)),
                 Err(InitError::NotYet(why)) => why,
             };

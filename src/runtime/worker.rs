@@ -10,10 +10,11 @@ use crate::round::Round;
 use crate::status::{PartitionStatus, Readiness, StatusBoard};
 use crate::supervisor::{Control, Request};
 use crate::transact::{Job, Report, Spare, TransactLoop};
+use crate::watch::{Blocked, Watch};
 use std::collections::hash_map::RandomState;
 use std::hash::{BuildHasher, Hasher};
 use std::sync::Arc;
-use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::mpsc::{Receiver, Sender, TryRecvError, channel};
 use std::time::Duration;
 use transom_engine::{
     Batch, BatchId, Claim, CloseReason, Command, Event, Fate, FateCounts, Handed, Incarnation, Millis, Outcome, OwnerRecord, Ownership,
@@ -48,9 +49,10 @@ pub(crate) fn run<B: Broker>(broker: &B, number: u16, surroundings: Surroundings
     let reason = match WorkerLoop::start(broker, number, surroundings) {
         Ok((mut worker, transact)) => {
             let reason = worker.work();
-            if reason == StopReason::DrainCutShort {
+            if matches!(reason, StopReason::DrainCutShort | StopReason::Blocked { .. }) {
                 // At once: neither the group nor the transaction is waited for. The broker ends both, and the process is gone.
                 std::mem::forget(worker);
+                tracing::error!(worker = number, reason = %reason, "stopped");
                 return reason;
             }
             worker.source.close();
@@ -86,8 +88,9 @@ struct WorkerLoop<S> {
     generation: Option<i32>,
     last_commit: Duration,
     quiet_look_at: Millis,
-    shown: Option<State>,
+    shown: Option<&'static str>,
     joined: Joined,
+    watch: Arc<Watch>,
 }
 
 /// Whether the group ever answered.
@@ -108,6 +111,7 @@ impl<S: Source> WorkerLoop<S> {
             TransactionalId::new(&options.pipeline, &options.instance, number).map_err(|error| configuration(error.to_string()))?;
         let processing = Processing::new(Arc::clone(&options), Arc::clone(&around.factory)).map_err(|error| configuration(error.to_string()))?;
         let (source, transactor) = broker.connect(number)?;
+        let watch = transactor.watch();
         let (jobs, job_queue) = channel();
         let (report_queue, reports) = channel();
         let transact = spawn_transact(transactor, job_queue, report_queue, source.waker(), &around, number)?;
@@ -134,6 +138,7 @@ impl<S: Source> WorkerLoop<S> {
             quiet_look_at: Millis(0),
             shown: None,
             joined: Joined::No,
+            watch,
         };
         worker.send(match first {
             Command::Reinitialise => Job::Initialise,
@@ -161,8 +166,12 @@ impl<S: Source> WorkerLoop<S> {
             if let Some(reason) = self.carry_out(&mut commands) {
                 return reason;
             }
-            self.show();
+            let blocked = self.watch.blocked();
+            self.show(blocked.as_ref());
             self.around.board.beat(self.number);
+            if let Some(blocked) = blocked.filter(|blocked| blocked.is_by_coordinator() && blocked.for_time >= self.around.options.blocked_budget) {
+                return StopReason::Blocked { what: self.describe(&blocked) };
+            }
             if !busy {
                 self.look_at_quiet(&mut commands);
                 self.source.wait(self.sleep());
@@ -183,12 +192,21 @@ impl<S: Source> WorkerLoop<S> {
 
     fn take_reports(&mut self, commands: &mut Vec<Command>) -> bool {
         let mut any = false;
-        while let Ok(report) = self.reports.try_recv() {
+        loop {
+            let report = match self.reports.try_recv() {
+                Ok(report) => report,
+                Err(TryRecvError::Empty) => return any,
+                Err(TryRecvError::Disconnected) => {
+                    // It ends only after this side hung up, unless it panicked.
+                    let what = "the transact thread is gone; the log says where it panicked".to_owned();
+                    self.step(Event::Halt(StopReason::Bug { what }), commands);
+                    return any;
+                }
+            };
             any = true;
             let event = match report {
-                Report::Ready { producer } => {
+                Report::Ready => {
                     self.trouble.clear();
-                    self.show_producer(producer);
                     tracing::info!(worker = self.number, transactional_id = %self.transactional_id, "producer initialised");
                     Event::ProducerReady
                 }
@@ -199,9 +217,8 @@ impl<S: Source> WorkerLoop<S> {
                     }
                     continue;
                 }
-                Report::Ended { id, outcome, took, spare, producer, recycled } => {
+                Report::Ended { id, outcome, took, spare, recycled } => {
                     self.spare = spare;
-                    self.show_producer(producer);
                     if let Some(reason) = recycled {
                         self.around.metrics.producer_recycled(reason);
                     }
@@ -214,14 +231,6 @@ impl<S: Source> WorkerLoop<S> {
             };
             self.step(event, commands);
         }
-        any
-    }
-
-    fn show_producer(&self, producer: Option<(i64, i32)>) {
-        self.around.board.update(self.number, |row| {
-            row.producer_id = producer.map(|(id, _)| id);
-            row.producer_epoch = producer.map(|(_, epoch)| epoch);
-        });
     }
 
     fn note_outcome(&mut self, outcome: &Outcome) {
@@ -262,6 +271,8 @@ impl<S: Source> WorkerLoop<S> {
                         self.step(Event::Halt(StopReason::SplitTask { partition }), commands);
                     }
                     tracing::info!(worker = self.number, partitions = ?self.names(&partitions), "partitions assigned");
+                    // A silence was about a transaction of partitions that may be ours no more.
+                    self.watch.forget();
                     self.step(Event::Assigned(partitions), commands);
                 }
                 SourceEvent::Revoked(partitions) => {
@@ -457,22 +468,43 @@ impl<S: Source> WorkerLoop<S> {
         });
     }
 
-    fn show(&mut self) {
+    /// Returns who has not settled what, for whom, and what happens next.
+    fn describe(&self, blocked: &Blocked) -> String {
+        let id = &self.transactional_id;
+        let producer = self.watch.producer().map_or_else(String::new, |(id, epoch)| format!(", producer id {id}, epoch {epoch}"));
+        let next = if blocked.is_by_coordinator() {
+            format!("goes on by itself, or ends with exit code 75 after {} s", self.around.options.blocked_budget.as_secs())
+        } else {
+            "goes on by itself".to_owned()
+        };
+        format!("{} (transactional id {id}{producer}); {next}: look at the broker's log", blocked.describe())
+    }
+
+    fn show(&mut self, blocked: Option<&Blocked>) {
         let state = self.engine.state(self.around.clock.now());
-        if self.shown != Some(state) {
-            tracing::info!(worker = self.number, state = state.as_str(), reason = %self.trouble, "state changed");
-            self.shown = Some(state);
+        let word = blocked.map_or(state.as_str(), Blocked::state);
+        let reason = blocked.map_or_else(|| self.trouble.clone(), |blocked| self.describe(blocked));
+        if self.shown != Some(word) {
+            match blocked {
+                Some(_) => tracing::warn!(worker = self.number, state = word, reason = %reason, "state changed"),
+                None => tracing::info!(worker = self.number, state = word, reason = %reason, "state changed"),
+            }
+            self.shown = Some(word);
         }
         let readiness = match state {
+            _ if blocked.is_some() => Readiness::Troubled,
             State::WaitingForPartitions if self.joined == Joined::No => Readiness::Starting,
             State::Running | State::WaitingForPartitions | State::ResolvingOffsets => Readiness::Ready,
             State::Initialising | State::BackingOff | State::InDoubt => Readiness::Troubled,
             State::Draining | State::Stopped => Readiness::Stopping,
         };
         let partitions: Vec<_> = self.engine.partitions().collect();
+        let producer = self.watch.producer();
         self.around.board.update(self.number, |row| {
-            row.state = state.as_str();
-            row.reason.clone_from(&self.trouble);
+            row.state = word;
+            row.reason = reason;
+            row.producer_id = producer.map(|(id, _)| id);
+            row.producer_epoch = producer.map(|(_, epoch)| epoch);
             row.ready = readiness;
             if row.transactional_id.is_empty() {
                 row.transactional_id = self.transactional_id.to_string();
@@ -504,7 +536,8 @@ fn spawn_transact<T: Transactor + 'static>(
     number: u16,
 ) -> Result<std::thread::JoinHandle<()>, StopReason> {
     let start_budget = around.options.start_budget;
-    let transact = TransactLoop { transactor, jobs, reports, wake, control: Arc::clone(&around.control), start_budget };
+    let watch = transactor.watch();
+    let transact = TransactLoop { transactor, watch, jobs, reports, wake, control: Arc::clone(&around.control), start_budget };
     std::thread::Builder::new()
         .name(format!("transact-{number}"))
         .spawn(move || transact.run())

@@ -69,6 +69,10 @@ pub(crate) fn of_stop(reason: &StopReason) -> (Code, &'static str) {
         StopReason::SplitTask { .. } => (Code::Configuration, "all members of the group must use the range assignor"),
         StopReason::Disagreement { .. } => (Code::Bug, "please report this with the log; nothing more was committed"),
         StopReason::Bug { .. } => (Code::Bug, "please report this with the log; what was committed is consistent (EO-1)"),
+        StopReason::Blocked { .. } => (
+            Code::TryAgain,
+            "start it again: a new process takes its own transactional id over; if it stays so, look at the coordinator's log and at kafka-transactions.sh describe",
+        ),
         StopReason::Unreachable { .. } => (Code::Unreachable, "check bootstrap.servers and whether the brokers run; start it again when they do"),
         StopReason::NotPermitted { .. } => (Code::Permission, "grant the missing ACL to this pipeline's user"),
         StopReason::Configuration { .. } => (Code::Configuration, "change the pipeline's YAML file or the broker's setting"),

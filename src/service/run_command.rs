@@ -211,6 +211,7 @@ fn pipeline_options(plan: &Plan, instance: &str, routes: Routes, facts: &Facts) 
             drain_budget_ms: millis(plan.timeouts.drain),
         },
         start_budget: plan.timeouts.start,
+        blocked_budget: plan.timeouts.blocked,
     }
 }
 

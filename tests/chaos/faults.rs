@@ -108,6 +108,7 @@ impl Interference {
             Action::Cut => "cut before",
             Action::DropAnswer => "drop the answer",
             Action::CutAnswer => "cut instead of an answer",
+            Action::Refuse(_) => "refused",
         };
         format!("network, {name}: {action}")
     }

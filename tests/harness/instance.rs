@@ -106,6 +106,8 @@ pub struct Worker {
     pub state: String,
     /// Batches committed.
     pub batches_committed: u64,
+    /// The transactional producer's id, once the client has told.
+    pub producer_id: Option<i64>,
     /// Its partitions.
     pub partitions: Vec<Partition>,
 }

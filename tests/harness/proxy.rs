@@ -2,11 +2,13 @@
 //!
 //! Rules are armed while a test runs: the n-th request of a kind is delayed, held, cut off or robbed of its answer; all else
 //! passes. A held request outlives its client's connection: the connection to the broker stays open, and the request is
-//! written when the test releases it, as a packet would arrive that a network kept. It never changes a byte.
+//! written when the test releases it, as a packet would arrive that a network kept. It never changes a byte, but may refuse a
+//! request in the broker's place.
 //!
 //! Requests behind a held or delayed one on the same connection wait for it, as they would on any connection.
 
 mod frame;
+mod refusal;
 mod rule;
 
 use std::collections::HashMap;
@@ -21,6 +23,7 @@ use anyhow::Context;
 
 use crate::broker::{Cluster, ClusterOptions};
 use frame::{Header, read_frame};
+use refusal::refusal;
 use rule::Shared as SharedRule;
 
 pub use rule::{Action, Armed, Rule, kind};
@@ -184,6 +187,11 @@ impl Link {
         match rule.action() {
             Action::Pass | Action::DropAnswer | Action::CutAnswer => {}
             Action::Delay(delay) => thread::sleep(delay),
+            Action::Refuse(error) => {
+                (&self.client).write_all(&refusal(frame, header, error)?)?;
+                rule.caught();
+                return Ok(());
+            }
             Action::Cut => {
                 rule.caught();
                 self.cut_client();

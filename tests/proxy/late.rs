@@ -1,77 +1,25 @@
 //! The recycle guard (EO-5, KAFKA-17754): a request of one transaction that arrives during a later one.
 
-use std::path::PathBuf;
 use std::time::Duration;
 
-use transom_harness::instance::{Instance, InstanceOptions, binary};
-use transom_harness::oracle::Report;
+use transom_harness::instance::{Instance, binary};
 use transom_harness::proxy::{Action, Rule, kind};
-use transom_harness::scenario::Scenario;
 use transom_tests::late::{End, late_end_txn, with_orders};
-use transom_tests::orders::cleaned;
 
-use crate::{PARTITIONS, Stage};
+use crate::Stage;
+use crate::pipeline::{PIPELINE, Pipeline, SHORT, START};
 
-const PIPELINE: &str = r#"
-pipeline: @pipeline
-kafka: { bootstrap.servers: "@bootstrap" }
-input: { topic: @in }
-steps: [{ id: clean, process: clean_orders }]
-output: { topic: @out }
-dead_letters: { topic: @dlq }
-commit: { interval: 100ms }
-timeouts: { session: 6s, revoke: 3s }
-"#;
-/// Process start, group join, first batch.
-const START: Duration = Duration::from_secs(30);
-/// A request, an answer, a drain.
-const SHORT: Duration = Duration::from_secs(20);
 /// What the broker answers to a producer epoch that is not the newest: INVALID_PRODUCER_EPOCH, PRODUCER_FENCED.
 const FENCED: [i16; 2] = [47, 90];
 /// The schedule leaves hardly anything to chance, but the broker and the library have threads of their own.
 const TRIES_MAX: u32 = 5;
-
-/// One pipeline with its topics.
-struct Orders {
-    t: Scenario,
-    topics: [String; 3],
-}
-
-impl Orders {
-    fn on(stage: &Stage, name: &str) -> Self {
-        let t = stage.scenario(name);
-        let topics = ["in", "out", "dlq"].map(|topic| t.topic(topic, PARTITIONS));
-        Self { t, topics }
-    }
-
-    fn start(&self, program: Option<PathBuf>, variables: &[(&str, &str)]) -> Instance {
-        let mut instance = Instance::start(InstanceOptions { program, ..self.t.instance_options(Some("a"), PIPELINE, variables) });
-        instance.awaits_partitions(PARTITIONS as usize, START);
-        instance
-    }
-
-    /// Waits until all is done, and compares.
-    fn report(&self, mut instance: Instance) -> Report {
-        let [input, output, letters] = self.topics.each_ref().map(String::as_str);
-        self.t.awaits_all_committed(&[input], START);
-        instance.drains_within(SHORT);
-        self.t.audit(self.t.pipeline(), &[input], &[output], &[letters], |_, record| cleaned(output, record))
-    }
-
-    fn expect_exactly_once(&self, mut instance: Instance) -> Report {
-        let [input, output, letters] = self.topics.each_ref().map(String::as_str);
-        self.t.awaits_all_committed(&[input], START);
-        instance.drains_within(SHORT);
-        self.t.expect_exactly_once(&[input], &[output], &[letters], |_, record| cleaned(output, record))
-    }
-}
 
 // Goal: EO-5. Method: the first EndTxn is kept by the network, its connection is cut, so the library sends it again; it arrives
 // in the middle of the next transaction. Once the pipeline goes on after that, once it is killed and started again.
 #[test]
 fn a_late_end_txn_cannot_decide_a_later_transaction() {
     let stage = Stage::enter();
-    let orders = Orders::on(&stage, "late-end");
+    let orders = Pipeline::on(&stage, "late-end");
     let mut instance = orders.start(None, &[]);
     with_orders(&orders.t, &orders.topics[0], || {
         let code = late_end_txn(&stage.proxy, &mut instance, End::GoOn);
@@ -95,7 +43,7 @@ fn without_the_recycle_guard_a_late_end_txn_decides_a_later_transaction() {
     let program = binary().with_file_name("planted-transom");
     assert!(program.is_file(), "no program at {}: run make build first", program.display());
     for number in 1..=TRIES_MAX {
-        let orders = Orders::on(&stage, "no-guard");
+        let orders = Pipeline::on(&stage, "no-guard");
         let mut instance = orders.start(Some(program.clone()), &[("TRANSOM_PLANTED", "no_recycle_guard")]);
         let mut code = None;
         with_orders(&orders.t, &orders.topics[0], || {
@@ -125,7 +73,7 @@ fn no_late_request_of_one_transaction_acts_on_a_later_one() {
     ];
     let stage = Stage::enter();
     for (name, api_key, reason) in kinds {
-        let orders = Orders::on(&stage, &format!("late-{name}"));
+        let orders = Pipeline::on(&stage, &format!("late-{name}"));
         let mut instance = orders.start(None, &[]);
         with_orders(&orders.t, &orders.topics[0], || {
             let late = stage.proxy.arm(Rule::next(api_key, Action::HoldAndCut));
@@ -153,7 +101,7 @@ fn no_late_request_of_one_transaction_acts_on_a_later_one() {
 #[test]
 fn a_late_claim_cannot_take_offsets_back() {
     let stage = Stage::enter();
-    let orders = Orders::on(&stage, "late-claim");
+    let orders = Pipeline::on(&stage, "late-claim");
     let mut instance = orders.start(None, &[]);
     // The group is known from here on, so that the next plain offset commit is a claim.
     instance.awaits("claims", START, |status| status.workers[0].partitions.iter().all(|partition| partition.committed.is_some()));
@@ -181,7 +129,7 @@ fn a_late_claim_cannot_take_offsets_back() {
 #[test]
 fn late_start_offsets_of_a_new_group_cannot_take_offsets_back() {
     let stage = Stage::enter();
-    let orders = Orders::on(&stage, "late-start");
+    let orders = Pipeline::on(&stage, "late-start");
     let late = stage.proxy.arm(Rule::next(kind::OFFSET_COMMIT, Action::HoldAndCut));
     let mut instance = orders.t.start_with(None, PIPELINE, &[]);
     late.awaits_caught(START);

@@ -1,6 +1,8 @@
 //! Requests that the network keeps and delivers late, on a real broker.
 
 mod late;
+mod pipeline;
+mod silence;
 
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 

@@ -1,6 +1,6 @@
 //! Who holds a partition: owner records read, dead owners fenced, missing offsets judged.
 
-use super::{INIT_TIMEOUT_MS, KafkaProducer, RESOLVE_TIMEOUT};
+use super::{INIT_TIMEOUT, INIT_TIMEOUT_MS, KafkaProducer, RESOLVE_TIMEOUT};
 use crate::admin::{Spec, group_offsets, list_offsets};
 use crate::broker::Guarantee;
 use crate::disposition::code;
@@ -10,6 +10,7 @@ use crate::list::PartitionEntry;
 use crate::preflight::StartOffset;
 use std::time::{Duration, Instant};
 use transom_engine::{OwnerRecord, OwnerSeen, Ownership, SourcePartition, TransactionalId};
+use transom_runtime::Call;
 use transom_sdk::Offset;
 
 impl KafkaProducer {
@@ -27,16 +28,34 @@ impl KafkaProducer {
         std::thread::sleep(Duration::from_millis(u64::from(std::process::id() % 20)));
         let holders: Vec<_> = self.holders(places).into_iter().filter(|holder| first.contains(holder)).collect();
         let properties = &self.options.properties;
-        std::thread::scope(|scope| {
-            for holder in &holders {
-                scope.spawn(move || fence(properties, &holder.transactional_id));
-            }
-        });
+        let begun = Instant::now();
+        let fence_all = || {
+            std::thread::scope(|scope| {
+                let fences: Vec<_> = holders.iter().map(|holder| scope.spawn(move || fence(properties, &holder.transactional_id))).collect();
+                fences.into_iter().filter_map(|fence| fence.join().ok()).find_map(Result::err)
+            })
+        };
+        match self.watch.during(Call::Fence, INIT_TIMEOUT, fence_all) {
+            Some(error) => self.watch.silent(Call::Fence, begun, error.to_string()),
+            None => self.watch.answered(Call::Fence),
+        }
+    }
+
+    /// Reads offsets and owner records of the group; all of its partitions without `places`.
+    pub(super) fn read_offsets(&self, places: Option<&[(String, i32)]>, stable: bool) -> Result<Vec<PartitionEntry>, ClientError> {
+        let begun = Instant::now();
+        let read = || group_offsets(&self.group_client, &self.options.group_id, places, stable, RESOLVE_TIMEOUT);
+        let result = self.watch.during(Call::ReadOffsets, RESOLVE_TIMEOUT, read);
+        match &result {
+            Ok(_) => self.watch.answered(Call::ReadOffsets),
+            Err(error) => self.watch.silent(Call::ReadOffsets, begun, error.to_string()),
+        }
+        result
     }
 
     /// Returns the owner records of others that hold one of these partitions, one for each id.
     fn holders(&self, places: &[(String, i32)]) -> Vec<OwnerRecord> {
-        let listed = match group_offsets(&self.group_client, &self.options.group_id, Some(places), false, RESOLVE_TIMEOUT) {
+        let listed = match self.read_offsets(Some(places), false) {
             Ok(listed) => listed,
             Err(error) => {
                 tracing::warn!(error = %error, "owner records cannot be read yet");
@@ -78,7 +97,7 @@ impl KafkaProducer {
     fn without_offset(&self, place: SourcePartition) -> OwnerSeen {
         let topic = &self.options.inputs[usize::from(place.topic.0)];
         if self.options.start == StartOffset::Latest {
-            let Ok(all) = group_offsets(&self.group_client, &self.options.group_id, None, false, RESOLVE_TIMEOUT) else {
+            let Ok(all) = self.read_offsets(None, false) else {
                 return OwnerSeen::Unanswered;
             };
             let highest = all.iter().filter(|entry| entry.topic == *topic && entry.offset >= 0).map(|entry| entry.partition).max();
@@ -109,7 +128,7 @@ fn owner_record(entry: &PartitionEntry) -> Option<OwnerRecord> {
 }
 
 /// Takes an id over by initialising it: whatever its last owner left open is aborted, and it can commit nothing more.
-fn fence(properties: &Properties, id: &TransactionalId) {
+fn fence(properties: &Properties, id: &TransactionalId) -> Result<(), ClientError> {
     let begun = Instant::now();
     let mut properties = properties.clone();
     properties.set("transactional.id", id.to_string());
@@ -118,10 +137,11 @@ fn fence(properties: &Properties, id: &TransactionalId) {
         ClientError::check(unsafe { ffi::rd_kafka_init_transactions(client.as_ptr(), INIT_TIMEOUT_MS) })
     });
     let took_ms = begun.elapsed().as_millis();
-    match fenced {
+    match &fenced {
         Ok(()) => tracing::info!(transactional_id = %id, took_ms, "fenced the last owner of partitions taken over"),
         Err(error) => {
             tracing::warn!(transactional_id = %id, took_ms, error = %error, "the last owner of partitions taken over could not be fenced")
         }
     }
+    fenced
 }

@@ -144,6 +144,7 @@ pub(super) struct MirrorTimeouts {
     pub(super) session: Field<Duration>,
     pub(super) poll_max: Field<Duration>,
     pub(super) drain: Field<Duration>,
+    pub(super) blocked: Field<Duration>,
     pub(super) start: Field<Duration>,
 }
 
@@ -365,6 +366,7 @@ fn timeouts(root: &mut Section<'_>, report: &mut Report) -> MirrorTimeouts {
         session: timeout("session", 10_000, SECONDS),
         poll_max: timeout("poll_max", 300_000, POLL),
         drain: timeout("drain", 25_000, DEADLINE),
+        blocked: timeout("blocked", 60_000, SECONDS),
         start: timeout("start", 30_000, DEADLINE),
     };
     section.close(report);

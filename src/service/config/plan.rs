@@ -204,7 +204,7 @@ pub struct Commit {
     pub bytes_max: u64,
 }
 
-/// Deadlines. Invariant: `commit.interval` < `send_offsets`, `commit` < `transaction`; `revoke` < `session` <
+/// Deadlines. Invariant: `commit.interval` < `send_offsets`, `commit` < `transaction`, `blocked`; `revoke` < `session` <
 /// `poll_max`; `commit.interval` + `send_offsets` + `commit` < `poll_max`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
@@ -223,6 +223,8 @@ pub struct Timeouts {
     pub poll_max: Duration,
     /// For finishing, committing and leaving after a signal to stop.
     pub drain: Duration,
+    /// For a coordinator that leaves a call unsettled; then the process ends with 75.
+    pub blocked: Duration,
     /// For reaching the brokers and checking the topics at start.
     pub start: Duration,
 }

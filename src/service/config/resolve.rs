@@ -72,6 +72,7 @@ fn timeouts(section: &MirrorTimeouts) -> Option<Timeouts> {
         session: section.session.as_ref()?.value,
         poll_max: section.poll_max.as_ref()?.value,
         drain: section.drain.as_ref()?.value,
+        blocked: section.blocked.as_ref()?.value,
         start: section.start.as_ref()?.value,
     })
 }

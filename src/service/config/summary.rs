@@ -113,6 +113,7 @@ fn timeouts(timeouts: &Timeouts, protocol: GroupProtocol) -> Value {
     }
     show("poll_max", timeouts.poll_max);
     show("drain", timeouts.drain);
+    show("blocked", timeouts.blocked);
     show("start", timeouts.start);
     Value::Object(map)
 }

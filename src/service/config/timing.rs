@@ -21,6 +21,10 @@ pub(super) fn check(mirror: &Mirror, report: &mut Report) {
     precedes(&timeouts.send_offsets, &timeouts.transaction, broker_last, report);
     precedes(&timeouts.commit, &timeouts.transaction, broker_last, report);
 
+    let blocked_last = "the process would give up while this deadline still runs";
+    precedes(&timeouts.send_offsets, &timeouts.blocked, blocked_last, report);
+    precedes(&timeouts.commit, &timeouts.blocked, blocked_last, report);
+
     match &mirror.protocol {
         None => {}
         Some(protocol) if protocol.value == GroupProtocol::Consumer => refuse_session(&timeouts.session, report),

@@ -47,6 +47,8 @@ pub enum Action {
     DropAnswer,
     /// It is carried out; the connection is cut instead of an answer.
     CutAnswer,
+    /// It is never forwarded; the proxy answers it with this error code.
+    Refuse(i16),
 }
 
 /// Which requests, counted from the moment the rule is armed, and what becomes of them.

@@ -44,7 +44,7 @@ dead_letters: { topic: orders_dlq, attempts: 5, backoff: 200ms, partitions: 4, r
 guarantee: exactly_once
 workers: "${WORKERS}"
 commit: { interval: "${INTERVAL}", records_max: 5, bytes_max: 1000000 }
-timeouts: { send_offsets: 11s, commit: 12s, transaction: 31s, revoke: 6s, session: 11s, poll_max: 5m, drain: 20s, start: 1m }
+timeouts: { send_offsets: 11s, commit: 12s, transaction: 31s, revoke: 6s, session: 11s, poll_max: 5m, drain: 20s, blocked: 70s, start: 1m }
 group: { protocol: classic }
 http: { listen: "[::]:80" }
 "#;
@@ -77,10 +77,11 @@ fn every_key_reaches_the_plan() {
         plan.timeouts.session,
         plan.timeouts.poll_max,
         plan.timeouts.drain,
+        plan.timeouts.blocked,
         plan.timeouts.start,
     ]
     .map(|timeout| timeout.as_secs());
-    assert_eq!(seconds, [11, 12, 31, 6, 11, 300, 20, 60]);
+    assert_eq!(seconds, [11, 12, 31, 6, 11, 300, 20, 70, 60]);
     assert_eq!(plan.group.protocol, GroupProtocol::Classic);
     assert_eq!(plan.http.listen.to_string(), "[::]:80");
 }
@@ -106,10 +107,11 @@ fn the_smallest_file_gets_every_default() {
         plan.timeouts.session,
         plan.timeouts.poll_max,
         plan.timeouts.drain,
+        plan.timeouts.blocked,
         plan.timeouts.start,
     ]
     .map(|timeout| timeout.as_secs());
-    assert_eq!(seconds, [10, 10, 30, 5, 10, 300, 25, 30]);
+    assert_eq!(seconds, [10, 10, 30, 5, 10, 300, 25, 60, 30]);
     assert_eq!(plan.group.protocol, GroupProtocol::Classic);
     assert_eq!(plan.http.listen.to_string(), "127.0.0.1:9464");
 }

@@ -1,0 +1,127 @@
+//! Coordinators that leave a call unsettled: our own deadlines, the state they lead to, and how it ends.
+
+use std::time::{Duration, Instant};
+
+use transom_harness::instance::{Instance, Status};
+use transom_harness::proxy::{Action, Armed, Rule, kind};
+use transom_tests::orders::Orders;
+
+use crate::Stage;
+use crate::pipeline::{Pipeline, SHORT, START};
+
+/// The deadlines of the pipelines here are 3 s; the state must tell within one second more.
+const TELL_DEADLINE: Duration = Duration::from_secs(4);
+/// What this machine may need on top to start a thread, draw a breath and answer.
+const GENEROUS: Duration = Duration::from_secs(4);
+/// Never.
+const ALWAYS: u64 = u64::MAX;
+/// A coordinator that has not finished the id's last transaction.
+const CONCURRENT_TRANSACTIONS: i16 = 51;
+
+const TIMEOUTS: &str = "{ session: 6s, revoke: 3s, send_offsets: 3s, commit: 3s, transaction: 30s, blocked: BLOCKED }";
+
+fn timeouts(blocked: &str) -> String {
+    TIMEOUTS.replace("BLOCKED", blocked)
+}
+
+/// A blocked instance says so within the deadline, is not ready, and is still a member of its group.
+#[track_caller]
+fn expect_blocked(instance: &mut Instance, since: Instant, words: &[&str]) -> Status {
+    let status = instance.awaits("the blocked state", TELL_DEADLINE + GENEROUS, |status| status.state == "blocked_by_coordinator");
+    println!("blocked {:.1} s after the request was caught: {}", since.elapsed().as_secs_f64(), status.reason);
+    for word in ["transactional id", "producer id"].iter().chain(words) {
+        assert!(status.reason.contains(word), "{word:?} is not in {:?}", status.reason);
+    }
+    let (code, body) = instance.get("/readyz").expect("ask for readiness");
+    assert_eq!((code, body.starts_with("blocked_by_coordinator: ")), (503, true), "{body}");
+    assert!(instance.metrics().expect("metrics").contains("state=\"blocked_by_coordinator\"} 1"));
+    assert!(!status.workers[0].partitions.is_empty(), "it keeps its membership");
+    status
+}
+
+/// The client tells its producer id once a second only.
+#[track_caller]
+fn awaits_producer(instance: &mut Instance) {
+    instance.awaits("the producer id", START, |status| status.workers[0].producer_id.is_some());
+}
+
+/// Sends orders until the rule has caught a request.
+fn caught(pipeline: &Pipeline, orders: &mut Orders, rule: &Armed) -> Instant {
+    pipeline.t.produce(pipeline.input(), orders.take(500));
+    rule.awaits_caught(SHORT);
+    Instant::now()
+}
+
+// Goal: a silent coordinator is told within the deadline and a second, costs no membership, and ends by itself. Method: the network
+// holds one kind of request of a transaction, then lets it go.
+#[test]
+fn a_silent_coordinator_is_told_and_waited_for() {
+    let cases = [
+        ("offsets", kind::TXN_OFFSET_COMMIT, "has not settled adding offsets to the transaction"),
+        ("add-offsets", kind::ADD_OFFSETS_TO_TXN, "has not settled adding offsets to the transaction"),
+        ("add-partitions", kind::ADD_PARTITIONS_TO_TXN, "the transaction coordinator has not settled adding output partitions"),
+        ("end", kind::END_TXN, "the transaction coordinator has not settled"),
+    ];
+    let stage = Stage::enter();
+    for (name, api_key, words) in cases {
+        let pipeline = Pipeline::with_timeouts(&stage, &format!("silent-{name}"), &timeouts("60s"));
+        let mut instance = pipeline.start(None, &[]);
+        let mut orders = Orders::seeded(31);
+        awaits_producer(&mut instance);
+        let silence = stage.proxy.arm(Rule::next(api_key, Action::Hold).times(ALWAYS, 1));
+        let since = caught(&pipeline, &mut orders, &silence);
+        expect_blocked(&mut instance, since, &[words]);
+        silence.release();
+        drop(silence);
+        instance.awaits("work again", START, |status| status.state == "running" && status.records() > 0);
+        pipeline.t.produce(pipeline.input(), orders.take(500));
+        println!("silent {name}: {}", pipeline.expect_exactly_once(instance));
+    }
+}
+
+// Goal: CONCURRENT_TRANSACTIONS for ever is bounded. Method: the proxy answers in the coordinator's place, for as long as the test
+// wants, then no more.
+#[test]
+fn concurrent_transactions_for_ever_is_a_state_and_ends_with_its_cause() {
+    let stage = Stage::enter();
+    let pipeline = Pipeline::with_timeouts(&stage, "concurrent", &timeouts("60s"));
+    let mut instance = pipeline.start(None, &[]);
+    let mut orders = Orders::seeded(32);
+    awaits_producer(&mut instance);
+    for (api_key, words) in
+        [(kind::ADD_PARTITIONS_TO_TXN, "adding output partitions"), (kind::END_TXN, "the transaction coordinator has not settled")]
+    {
+        let refused = stage.proxy.arm(Rule::next(api_key, Action::Refuse(CONCURRENT_TRANSACTIONS)).times(ALWAYS, 1));
+        let since = caught(&pipeline, &mut orders, &refused);
+        expect_blocked(&mut instance, since, &[words]);
+        drop(refused);
+        instance.awaits("work again", START, |status| status.state == "running");
+    }
+    println!("concurrent: {}", pipeline.expect_exactly_once(instance));
+}
+
+// Goal: a coordinator that never settles ends the process with 75, and the next process goes on without loss. Method: as above, for
+// longer than the pipeline waits; the id cannot be initialised either.
+#[test]
+fn a_coordinator_that_stays_silent_ends_the_process_with_75() {
+    let stage = Stage::enter();
+    let pipeline = Pipeline::with_timeouts(&stage, "for-ever", &timeouts("8s"));
+    let mut orders = Orders::seeded(33);
+    for (name, api_key, action) in
+        [("silent", kind::TXN_OFFSET_COMMIT, Action::Hold), ("concurrent", kind::INIT_PRODUCER_ID, Action::Refuse(CONCURRENT_TRANSACTIONS))]
+    {
+        let mut instance = pipeline.start(None, &[]);
+        let end = stage.proxy.arm(Rule::next(kind::END_TXN, Action::Hold).times(if api_key == kind::INIT_PRODUCER_ID { ALWAYS } else { 0 }, 1));
+        let rule = stage.proxy.arm(Rule::next(api_key, action).times(ALWAYS, 1));
+        pipeline.t.produce(pipeline.input(), orders.take(500));
+        rule.awaits_caught(START);
+        let since = Instant::now();
+        assert_eq!(instance.exits_within(START), 75, "{name}; {}", instance.log_tail());
+        println!("{name}: ended {:.1} s after the first request was caught", since.elapsed().as_secs_f64());
+        let log = instance.log();
+        assert!(log.contains("has not settled") && log.contains("start it again"), "{name}; {}", instance.log_tail());
+        drop((rule, end));
+    }
+    let instance = pipeline.start(None, &[]);
+    println!("for ever: {}", pipeline.expect_exactly_once(instance));
+}

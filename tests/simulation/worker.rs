@@ -200,7 +200,7 @@ impl SimulatedWorker {
         let records = std::mem::take(&mut self.books.in_flight);
         match outcome {
             Outcome::Committed | Outcome::Replace { .. } => self.books.in_doubt += records,
-            Outcome::Aborted { .. } | Outcome::Stop(_) => self.books.dropped += records,
+            Outcome::Aborted { .. } | Outcome::Poisoned { .. } | Outcome::Stop(_) => self.books.dropped += records,
         }
     }
 
@@ -239,6 +239,7 @@ impl SimulatedWorker {
                     self.outputs.clear();
                     self.books.dropped += std::mem::take(&mut self.books.open);
                 }
+                Command::Condemned(..) => {}
                 Command::Transact(batch, _) => self.seal(batch, around),
                 Command::Account(batch) => {
                     self.books.in_doubt -= batch.records;

@@ -345,9 +345,9 @@ extern "C" fn on_delivery(_: *mut ffi::rd_kafka_t, message: *const ffi::rd_kafka
         if message.err != 0 {
             // The message's own opaque is the index of its output plus one, so that index 0 is not null.
             let index = (message.private as usize).wrapping_sub(1);
-            // SAFETY: the message lives during the call; the text is the broker's own or the code's, a C string either way.
-            let text = unsafe { owned(ffi::rd_kafka_message_errstr(message)) };
-            lock(&mailbox.refused).push(Undelivered { index, error: ClientError { text, ..ClientError::from_code(message.err) } });
+            // The code only: the broker's words for one record point into memory that librdkafka 2.12.1 has freed by now
+            // (`rd_kafka_message_produce_errstr`), and `rd_kafka_message_errstr` returns the payload of an output.
+            lock(&mailbox.refused).push(Undelivered { index, error: ClientError::from_code(message.err) });
         }
     });
 }

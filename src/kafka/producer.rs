@@ -432,9 +432,11 @@ impl Transactor for KafkaProducer {
         // A producer that is gone already can send nothing late.
         let transacted = self.options.guarantee == Guarantee::ExactlyOnce;
         self.taint = (transacted && self.producer.is_some()).then(|| mailbox.guard.taint()).flatten();
-        if self.missing.is_some() && self.producer.is_some() {
-            // Its sequence numbers belong to the topic that is gone; a new one begins anew, with a fresh look at the cluster.
-            self.taint = Some(Taint { kind: "produce", how: "topic gone" });
+        let is_refused = matches!(outcome, Outcome::Poisoned { .. }) || self.missing.is_some();
+        if is_refused && self.producer.is_some() {
+            // The library goes on counting behind an output that was not taken, and the broker would refuse the next one for
+            // the gap; for a topic that is made anew the count is wrong altogether. A new producer begins anew.
+            self.taint = Some(Taint { kind: "refused_output", how: "leaves a gap" });
         }
         outcome
     }

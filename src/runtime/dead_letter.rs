@@ -25,6 +25,8 @@ pub(crate) struct DeadLetter<'a> {
 pub(crate) enum Form<'a> {
     /// Key, value and headers, byte for byte.
     Whole,
+    /// The same under today's timestamp: the topic would not take the record's own, which goes into a header.
+    Restamped,
     /// None of the value and the headers: the topic would not take them.
     Stub {
         /// The broker's words.
@@ -68,46 +70,44 @@ pub(crate) fn append(
         ("__transom.dlq.failed_at", failed_at.as_bytes()),
         ("__transom.dlq.replay_count", replay_count),
     ];
-    let stub = StubHeaders::of(record, letter.form);
-    let (key, value, mut headers) = match &stub {
-        None => (record.key(), record.value(), record.headers().to_vec()),
-        Some(_) => (record.key().filter(|key| key.len() <= STUB_KEY_BYTES_MAX), None, Vec::new()),
+    let substitutes = substitutes(record, letter.form);
+    let (key, value, mut headers) = match letter.form {
+        Form::Whole | Form::Restamped => (record.key(), record.value(), record.headers().to_vec()),
+        Form::Stub { .. } => (record.key().filter(|key| key.len() <= STUB_KEY_BYTES_MAX), None, Vec::new()),
     };
     headers.extend(added.iter().map(|&(name, value)| Header { name: name.as_bytes(), value: Some(value) }));
-    if let Some(stub) = &stub {
-        headers.extend(stub.0.iter().map(|(name, value)| Header { name: name.as_bytes(), value: Some(value.as_bytes()) }));
-    }
+    headers.extend(substitutes.iter().map(|(name, value)| Header { name: name.as_bytes(), value: Some(value.as_bytes()) }));
     let partition = PartitionId::new(record.partition().get() % options.partitions).unwrap_or_default();
     outputs.push(NewOutput {
         output,
         source: source.0,
         partitioning: Partitioning::Fixed(partition),
-        timestamp: record.timestamp(),
+        timestamp: record.timestamp().filter(|_| matches!(letter.form, Form::Whole)),
         key,
         value,
         headers: &headers,
     });
 }
 
-/// What a stub says beside every dead letter's headers.
-struct StubHeaders(Vec<(&'static str, String)>);
-
-impl StubHeaders {
-    fn of(record: &Record<'_>, form: Form<'_>) -> Option<Self> {
-        let Form::Stub { why } = form else { return None };
-        let mut headers = vec![("__transom.dlq.stub", truncated(why, MESSAGE_BYTES_MAX).to_owned())];
-        let parts = [
-            ("__transom.dlq.key_bytes", "__transom.dlq.key_sha256", record.key()),
-            ("__transom.dlq.value_bytes", "__transom.dlq.value_sha256", record.value()),
-        ];
-        // A null key or value has neither length nor hash.
-        for (bytes_name, hash_name, bytes) in parts.into_iter().filter_map(|(length, hash, bytes)| Some((length, hash, bytes?))) {
-            headers.push((bytes_name, bytes.len().to_string()));
-            headers.push((hash_name, sha256(bytes)));
-        }
-        headers.push(("__transom.dlq.headers", record.headers().len().to_string()));
-        Some(Self(headers))
+/// Returns the headers that stand for what a dead letter leaves out.
+fn substitutes(record: &Record<'_>, form: Form<'_>) -> Vec<(&'static str, String)> {
+    let mut headers = Vec::new();
+    if let (Form::Restamped | Form::Stub { .. }, Some(timestamp)) = (form, record.timestamp()) {
+        headers.push(("__transom.dlq.timestamp", timestamp.as_millis().to_string()));
     }
+    let Form::Stub { why } = form else { return headers };
+    headers.push(("__transom.dlq.stub", truncated(why, MESSAGE_BYTES_MAX).to_owned()));
+    let parts = [
+        ("__transom.dlq.key_bytes", "__transom.dlq.key_sha256", record.key()),
+        ("__transom.dlq.value_bytes", "__transom.dlq.value_sha256", record.value()),
+    ];
+    // A null key or value has neither length nor hash.
+    for (length, hash, bytes) in parts.into_iter().filter_map(|(length, hash, bytes)| Some((length, hash, bytes?))) {
+        headers.push((length, bytes.len().to_string()));
+        headers.push((hash, sha256(bytes)));
+    }
+    headers.push(("__transom.dlq.headers", record.headers().len().to_string()));
+    headers
 }
 
 /// Returns 64 hex digits, as `sha256sum` prints them.
@@ -211,5 +211,22 @@ mod tests {
         assert_eq!(header(0, "a"), None);
         assert_eq!((outputs.get(1).unwrap().key(), header(1, "__transom.dlq.key_bytes").as_deref()), (None, Some("1025")));
         assert_eq!(header(1, "__transom.dlq.value_bytes"), None);
+    }
+
+    #[test]
+    fn a_dead_letter_with_a_refused_timestamp_is_whole_and_names_it() {
+        let partition = PartitionId::new(0).unwrap();
+        let record =
+            Record::new("orders", partition, Offset::new(9).unwrap()).with_value(Some(b"abc")).with_timestamp(Some(Timestamp::from_millis(7)));
+        let failure = Failure::permanent("output_refused", "out of range");
+        let failed_at = Timestamp::from_millis(9);
+        let letter = DeadLetter { pipeline: "p", step: "clean", failure: &failure, attempts: 1, failed_at, form: Form::Restamped };
+        let mut outputs = OutputBuffer::new();
+        let options = DeadLetterOptions { topic: "orders_dlq".to_owned(), partitions: 1 };
+        append(&mut outputs, dead_letter_output(1), (0, SourcePartition { topic: TopicId(0), partition }), &record, &options, &letter);
+        let view = outputs.get(0).unwrap();
+        assert_eq!((view.value(), view.timestamp()), (Some(&b"abc"[..]), None));
+        let named = view.headers().find(|header| header.name == b"__transom.dlq.timestamp").unwrap();
+        assert_eq!(named.value, Some(&b"7"[..]));
     }
 }

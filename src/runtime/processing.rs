@@ -5,7 +5,7 @@ use crate::dead_letter::{self, DeadLetter, Form};
 use crate::options::PipelineOptions;
 use std::sync::Arc;
 use std::time::Duration;
-use transom_engine::{Fate, Place, Refusal, Sentence, SourcePartition, StopReason};
+use transom_engine::{Fate, Place, Refusal, RefusalKind, Sentence, SourcePartition, StopReason};
 use transom_sdk::{
     Attempt, AttemptError, Failure, FailureClass, OutputBuffer, OutputId, Processor, Record, Registry, Setup, SetupError, Timestamp, Tombstones,
 };
@@ -84,7 +84,10 @@ impl Processing {
         (sentence, now): (&Sentence, Timestamp),
     ) -> Result<Fate, StopReason> {
         let (output, form) = match sentence {
+            // A dead letter has the record's timestamp, which its topic would refuse just so.
+            Sentence::SetAside { output } if may_be_its_timestamp(output) => (Some(output), Form::Restamped),
             Sentence::SetAside { output } => (Some(output), Form::Whole),
+            Sentence::Stub { output: None, dead_letter } if may_be_its_timestamp(dead_letter) => (None, Form::Restamped),
             Sentence::Stub { output, dead_letter } => (output.as_ref(), Form::Stub { why: &dead_letter.words }),
             Sentence::Hopeless { stub } => return Err(poison_output(record, stub)),
         };
@@ -145,6 +148,14 @@ impl Processing {
 
 pub(crate) fn place(record: &Record<'_>) -> Place {
     Place { topic: record.topic().to_owned(), partition: record.partition().get(), offset: record.offset().get() }
+}
+
+/// Where the broker names several records at once, the client library says only that they are invalid.
+fn may_be_its_timestamp(refusal: &Refusal) -> bool {
+    match refusal.kind {
+        RefusalKind::Timestamp | RefusalKind::Invalid => true,
+        RefusalKind::TooLarge => false,
+    }
 }
 
 fn poison_output(record: &Record<'_>, refusal: &Refusal) -> StopReason {

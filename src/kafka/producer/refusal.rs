@@ -40,7 +40,7 @@ pub(super) fn judge(undelivered: &[Undelivered], sealed: &SealedBatch, topics: &
 /// Returns one suspect for each input record with a refused output. Refusals are shared: a request fails whole.
 fn suspects(undelivered: &[Undelivered], sealed: &SealedBatch, topics: &[String]) -> Vec<Suspect> {
     let names_culprits = undelivered.iter().any(|item| delivery(item.error.code) == Delivery::NeighbourRefused);
-    let mut refusals: BTreeMap<(usize, i32, &str), Arc<Refusal>> = BTreeMap::new();
+    let mut refusals: BTreeMap<(usize, i32), Arc<Refusal>> = BTreeMap::new();
     let mut suspects: BTreeMap<u32, Suspect> = BTreeMap::new();
     for item in undelivered {
         let Delivery::Refused(kind) = delivery(item.error.code) else { continue };
@@ -48,7 +48,7 @@ fn suspects(undelivered: &[Undelivered], sealed: &SealedBatch, topics: &[String]
         let Some(&(partition, offset)) = sealed.sources.get(view.source() as usize) else { continue };
         let output = view.output();
         let Some(topic) = topics.get(output.index()) else { continue };
-        let key = (output.index(), item.error.code, item.error.text.as_str());
+        let key = (output.index(), item.error.code);
         let new_refusal = || Arc::new(Refusal { kind, topic: topic.clone(), code: item.error.name.clone(), words: item.error.to_string() });
         let refusal = Arc::clone(refusals.entry(key).or_insert_with(new_refusal));
         // Whether its size is to blame is the broker's secret; a field that it checks, it names.

@@ -705,7 +705,7 @@ fn due_is_the_earliest_of_everything_that_waits() {
 }
 
 #[test]
-fn a_refused_batch_is_read_again_in_halves_without_a_pause_until_the_culprit_is_alone() {
+fn a_refused_batch_is_read_again_in_parts_without_a_pause_until_the_culprit_is_alone() {
     started(
         "
         1 handed 0 10..18          =>
@@ -716,27 +716,30 @@ fn a_refused_batch_is_read_again_in_halves_without_a_pause_until_the_culprit_is_
         3 state                    => hunting_refused_output
         3 wants                    => yes
         4 handed 1 20..21          =>
-        4 handed 0 10..14          =>
+        4 wants                    => yes
+        4 handed 0 10..11          =>
         4 wants                    => no
-        4 tick                     => transact #3 Cap 0:10..14 1:20..21
+        4 tick                     => transact #3 Cap 0:10..11 1:20..21
         5 wants                    => no
-        5 poisoned #3 0:10..14     => seek 0@10 1@20
-        6 handed 0 10..12          =>
-        6 tick                     => transact #4 Cap 0:10..12
-        7 committed #4             => account #4 x2
-        8 handed 0 12..13          =>
-        8 tick                     => transact #5 Cap 0:12..13
-        9 poisoned #5 0:12..13     => seek 0@12 | condemned 0@12
-        10 handed 0 12..13         =>
-        10 wants                   => no
-        10 tick                    => transact #6 Cap 0:12..13
-        11 committed #6            => account #6 x1
-        12 handed 0 13..15         =>
-        12 tick                    => transact #7 Cap 0:13..15
-        13 committed #7            => account #7 x2
-        14 handed 0 15..18         =>
-        14 tick                    =>
+        6 committed #3             => account #3 x2
+        6 wants                    => yes
+        7 handed 0 11..12          =>
+        7 tick                     => transact #4 Cap 0:11..12
+        8 poisoned #4 0:11..12     => seek 0@11 | condemned 0@11
+        8 state                    => hunting_refused_output
+        9 handed 0 11..12          =>
+        9 wants                    => no
+        9 tick                     => transact #5 Cap 0:11..12
+        10 committed #5            => account #5 x1
+        11 handed 0 12..13         =>
+        11 tick                    => transact #6 Cap 0:12..13
+        12 committed #6            => account #6 x1
+        13 handed 0 13..15         =>
+        13 tick                    => transact #7 Cap 0:13..15
+        14 committed #7            => account #7 x2
+        15 handed 0 15..18         =>
         15 state                   => hunting_refused_output
+        15 tick                    =>
         113 tick                   => transact #8 Interval 0:15..18
         114 committed #8           => account #8 x3
         114 state                  => running

@@ -7,6 +7,7 @@
 mod batch;
 mod disposition;
 mod fate;
+mod hunt;
 mod identity;
 mod invariant;
 mod place;
@@ -16,6 +17,7 @@ mod worker;
 pub use batch::{Batch, BatchId, Interval, Progress};
 pub use disposition::Disposition;
 pub use fate::{Fate, FateCounts};
+pub use hunt::{Hunt, Proof, Refusal, RefusalKind, Refused, Room, Sentence, Suspect};
 pub use identity::{Incarnation, NameError, OwnerRecord, OwnerRecordError, Ownership, TransactionalId, check_name};
 pub use invariant::Invariant;
 pub use place::{Millis, SourcePartition, TopicId};

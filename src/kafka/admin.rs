@@ -143,20 +143,7 @@ impl Admin {
 
     /// Returns brokers and all topics.
     pub(crate) fn metadata(&self, timeout: Duration) -> Result<Metadata, ClientError> {
-        let mut metadata: *const ffi::rd_kafka_metadata_t = std::ptr::null();
-        // SAFETY: the client is alive; on success the metadata is ours, read here and freed below.
-        unsafe {
-            ClientError::check_code(ffi::rd_kafka_metadata(self.client.as_ptr(), 1, std::ptr::null_mut(), &raw mut metadata, milliseconds(timeout)))?;
-            let count = |n: c_int| usize::try_from(n).unwrap_or(0);
-            let brokers = (0..count((*metadata).broker_cnt)).map(|index| (*(*metadata).brokers.add(index)).id).collect();
-            let topics = (0..count((*metadata).topic_cnt)).map(|index| {
-                let topic = &*(*metadata).topics.add(index);
-                (owned(topic.topic), topic.partition_cnt, topic.err)
-            });
-            let result = Metadata { brokers, topics: topics.collect() };
-            ffi::rd_kafka_metadata_destroy(metadata);
-            Ok(result)
-        }
+        metadata(&self.client, Topics::All, timeout)
     }
 
     /// Returns a broker's settings.
@@ -234,6 +221,33 @@ impl Admin {
             Some(entry) => Err(ClientError::from_code(entry.code)),
             None => Ok(()),
         }
+    }
+}
+
+/// Which topics metadata is asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Topics {
+    All,
+    /// Those the client has a handle of.
+    Own,
+}
+
+/// Returns brokers and topics.
+pub(crate) fn metadata(client: &Handle, topics: Topics, timeout: Duration) -> Result<Metadata, ClientError> {
+    let mut metadata: *const ffi::rd_kafka_metadata_t = std::ptr::null();
+    let all = c_int::from(topics == Topics::All);
+    // SAFETY: the client is alive; on success the metadata is ours, read here and freed below.
+    unsafe {
+        ClientError::check_code(ffi::rd_kafka_metadata(client.as_ptr(), all, std::ptr::null_mut(), &raw mut metadata, milliseconds(timeout)))?;
+        let count = |n: c_int| usize::try_from(n).unwrap_or(0);
+        let brokers = (0..count((*metadata).broker_cnt)).map(|index| (*(*metadata).brokers.add(index)).id).collect();
+        let topics = (0..count((*metadata).topic_cnt)).map(|index| {
+            let topic = &*(*metadata).topics.add(index);
+            (owned(topic.topic), topic.partition_cnt, topic.err)
+        });
+        let result = Metadata { brokers, topics: topics.collect() };
+        ffi::rd_kafka_metadata_destroy(metadata);
+        Ok(result)
     }
 }
 

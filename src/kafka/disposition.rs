@@ -1,7 +1,7 @@
 //! From the client's errors to what they ask of us: one place, one match (STYLE, Errors).
 
 use crate::handle::{ClientError, Nature};
-use transom_engine::Disposition;
+use transom_engine::{Disposition, RefusalKind};
 
 /// librdkafka's codes that need an answer of their own. Negative: the library's; positive: the broker's.
 pub(crate) mod code {
@@ -18,6 +18,7 @@ pub(crate) mod code {
     pub(crate) const AUTHENTICATION: i32 = -169;
     pub(crate) const FENCED: i32 = -144;
     pub(crate) const AUTO_OFFSET_RESET: i32 = -140;
+    pub(crate) const INVALID_DIFFERENT_RECORD: i32 = -138;
     pub(crate) const UNKNOWN_TOPIC_OR_PART: i32 = 3;
     pub(crate) const MSG_SIZE_TOO_LARGE: i32 = 10;
     pub(crate) const RECORD_LIST_TOO_LARGE: i32 = 18;
@@ -72,7 +73,7 @@ pub(crate) fn disposition(step: Step, error: &ClientError) -> Disposition {
         // Not resumable, and whether the group coordinator took the offsets is not known; an abort settles it.
         (Nature::Retriable, Step::SendOffsets | Step::Begin) => Disposition::Abort,
         (Nature::Plain, Step::Produce) if error.code == code::QUEUE_FULL => Disposition::Retry,
-        (Nature::Plain, Step::Produce) if is_poison(error.code) => Disposition::Poison,
+        (Nature::Plain, Step::Produce) if !matches!(delivery(error.code), Delivery::Failed) => Disposition::Poison,
         (Nature::Plain, Step::Produce | Step::SendOffsets) => Disposition::Abort,
         // No flag at all: treat as fatal to the producer, the outcome as unknown (EO-5).
         (Nature::Plain, Step::Begin | Step::Commit | Step::Abort) => Disposition::Unknown,
@@ -89,19 +90,32 @@ pub(crate) const fn is_unreachable(error: &ClientError) -> bool {
     matches!(error.code, code::TRANSPORT | code::ALL_BROKERS_DOWN)
 }
 
-/// Returns whether the broker refuses this output for good: it would refuse it again.
-pub(crate) const fn is_poison(code: i32) -> bool {
-    matches!(
-        code,
-        code::MSG_SIZE_TOO_LARGE
-            | code::RECORD_LIST_TOO_LARGE
-            | code::INVALID_TIMESTAMP
-            | code::INVALID_RECORD
-            | code::UNKNOWN_TOPIC_OR_PART
-            | code::UNKNOWN_TOPIC
-            | code::UNKNOWN_PARTITION
-            | code::TOPIC_AUTHORIZATION_FAILED
-    )
+/// What a failed delivery says of its output.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Delivery {
+    /// The record itself is refused, and would be again; all outputs of one request fail alike.
+    Refused(RefusalKind),
+    /// Its neighbour in the request is: the broker named the culprits.
+    NeighbourRefused,
+    /// Nobody's fault: the topic, or its partition, is not there.
+    TopicGone,
+    /// Nobody's fault: an ACL is missing.
+    NotPermitted,
+    /// Something that passes.
+    Failed,
+}
+
+/// Returns what the code of a failed delivery says.
+pub(crate) const fn delivery(code: i32) -> Delivery {
+    match code {
+        code::MSG_SIZE_TOO_LARGE | code::RECORD_LIST_TOO_LARGE => Delivery::Refused(RefusalKind::TooLarge),
+        code::INVALID_TIMESTAMP => Delivery::Refused(RefusalKind::Timestamp),
+        code::INVALID_RECORD => Delivery::Refused(RefusalKind::Invalid),
+        code::INVALID_DIFFERENT_RECORD => Delivery::NeighbourRefused,
+        code::UNKNOWN_TOPIC_OR_PART | code::UNKNOWN_TOPIC | code::UNKNOWN_PARTITION => Delivery::TopicGone,
+        code::TOPIC_AUTHORIZATION_FAILED => Delivery::NotPermitted,
+        _ => Delivery::Failed,
+    }
 }
 
 #[cfg(test)]
@@ -132,6 +146,12 @@ mod tests {
             (code::UNKNOWN_TOPIC, "_UNKNOWN_TOPIC"),
             (code::UNKNOWN_PARTITION, "_UNKNOWN_PARTITION"),
             (code::TRANSPORT, "_TRANSPORT"),
+            (code::INVALID_DIFFERENT_RECORD, "_INVALID_DIFFERENT_RECORD"),
+            (code::MSG_SIZE_TOO_LARGE, "MSG_SIZE_TOO_LARGE"),
+            (code::RECORD_LIST_TOO_LARGE, "RECORD_LIST_TOO_LARGE"),
+            (code::INVALID_TIMESTAMP, "INVALID_TIMESTAMP"),
+            (code::UNKNOWN_TOPIC_OR_PART, "UNKNOWN_TOPIC_OR_PART"),
+            (code::TOPIC_AUTHORIZATION_FAILED, "TOPIC_AUTHORIZATION_FAILED"),
             (code::ALL_BROKERS_DOWN, "_ALL_BROKERS_DOWN"),
             (code::INVALID_ARG, "_INVALID_ARG"),
             (code::TIMED_OUT, "_TIMED_OUT"),

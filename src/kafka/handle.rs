@@ -133,13 +133,22 @@ pub(crate) unsafe fn owned(text: *const c_char) -> String {
     unsafe { CStr::from_ptr(text) }.to_string_lossy().into_owned()
 }
 
+/// An output that was not delivered.
+#[derive(Clone, Debug)]
+pub(crate) struct Undelivered {
+    /// Its place in the batch.
+    pub(crate) index: usize,
+    /// Why.
+    pub(crate) error: ClientError,
+}
+
 /// What callbacks leave behind for whoever makes the calls.
 #[derive(Debug, Default)]
 pub(crate) struct Mailbox {
     /// The last error the client reported by itself.
     last_error: Mutex<Option<ClientError>>,
-    /// Indices and codes of outputs whose delivery failed since the mailbox was emptied.
-    refused: Mutex<Vec<(usize, i32)>>,
+    /// Outputs whose delivery failed since the mailbox was emptied.
+    refused: Mutex<Vec<Undelivered>>,
     /// Producer id and epoch of the last statistics.
     producer: Mutex<Option<(i64, i32)>>,
     /// Sees the requests of consumers and transactional producers.
@@ -174,7 +183,7 @@ impl Mailbox {
         !lock(&self.refused).is_empty()
     }
 
-    pub(crate) fn take_refused(&self) -> Vec<(usize, i32)> {
+    pub(crate) fn take_refused(&self) -> Vec<Undelivered> {
         std::mem::take(&mut *lock(&self.refused))
     }
 
@@ -336,7 +345,9 @@ extern "C" fn on_delivery(_: *mut ffi::rd_kafka_t, message: *const ffi::rd_kafka
         if message.err != 0 {
             // The message's own opaque is the index of its output plus one, so that index 0 is not null.
             let index = (message.private as usize).wrapping_sub(1);
-            lock(&mailbox.refused).push((index, message.err));
+            // The code only: the broker's words for one record point into memory that librdkafka 2.12.1 has freed by now
+            // (`rd_kafka_message_produce_errstr`), and `rd_kafka_message_errstr` returns the payload of an output.
+            lock(&mailbox.refused).push(Undelivered { index, error: ClientError::from_code(message.err) });
         }
     });
 }

@@ -1,22 +1,25 @@
 //! The producer's half: one transaction after the other, each to a known end.
 
 mod ownership;
+mod refusal;
 
+use crate::admin::{Topics, metadata};
 use crate::broker::Guarantee;
 use crate::consumer::commit_offsets;
-use crate::disposition::{Step, api_key, code, disposition, is_fenced, is_poison, is_unreachable};
+use crate::disposition::{Step, api_key, code, disposition, is_fenced, is_unreachable};
 use crate::ffi;
 use crate::guard::Taint;
-use crate::handle::{ClientError, Handle, Kind, Nature, Properties};
+use crate::handle::{ClientError, Handle, Kind, Nature, Properties, Undelivered};
 use crate::list::{PartitionList, c_string};
 use crate::planted::Planted;
 use crate::preflight::StartOffset;
 use libc::c_void;
+use refusal::{Verdict, judge};
 use std::ffi::CString;
 use std::ptr::NonNull;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use transom_engine::{Disposition, Outcome, OwnerSeen, Place, Resolved, SourcePartition, StopReason, TransactionalId};
+use transom_engine::{Disposition, Outcome, OwnerSeen, Place, Resolved, SourcePartition, StopReason, Suspect, TransactionalId};
 use transom_runtime::{Call, InitError, Membership, SealedBatch, Transactor, Watch};
 use transom_sdk::{OutputView, Partitioning};
 
@@ -27,6 +30,8 @@ const INIT_TIMEOUT: Duration = Duration::from_secs(10);
 const ABORT_TIMEOUT: Duration = Duration::from_secs(10);
 /// How long the group coordinator may take to list offsets.
 const RESOLVE_TIMEOUT: Duration = Duration::from_secs(5);
+/// How long the cluster may take to say which topics there are.
+const TOPIC_LOOK_TIMEOUT: Duration = Duration::from_secs(2);
 /// How often acknowledgements are looked at: they wake nobody, and a commit waits for them.
 const DELIVERY_LOOK_MS: i32 = 1;
 /// Pause while the client's queue is full; deliveries go on meanwhile.
@@ -75,6 +80,8 @@ pub struct KafkaProducer {
     /// Why the producer must be replaced before the next transaction, if it must (see `guard`).
     taint: Option<Taint>,
     recycled: Option<&'static str>,
+    /// An output topic that was not there at the last look.
+    missing: Option<String>,
     input_names: Vec<CString>,
     watch: Arc<Watch>,
 }
@@ -88,6 +95,10 @@ enum Broken {
     Abort(String),
     /// Abort it, then stop for this.
     AbortAndStop(StopReason),
+    /// Abort it, then look for the culprit.
+    Poison { suspects: Vec<Suspect>, why: String },
+    /// Abort it, then wait for this topic.
+    TopicGone { topic: String, why: String },
     /// Replace the producer.
     Replace { why: String, fenced: bool },
 }
@@ -95,7 +106,7 @@ enum Broken {
 impl KafkaProducer {
     pub(crate) fn new(options: ProducerOptions, group_client: Arc<Handle>) -> Self {
         let input_names = options.inputs.iter().map(|topic| c_string(topic)).collect();
-        Self { options, producer: None, group_client, taint: None, recycled: None, input_names, watch: Arc::default() }
+        Self { options, producer: None, group_client, taint: None, recycled: None, missing: None, input_names, watch: Arc::default() }
     }
 
     fn open(&self) -> Result<Producer, ClientError> {
@@ -122,29 +133,32 @@ impl KafkaProducer {
         begun.map_err(|error| broken(Step::Begin, &error))?;
         self.produce_all(producer, sealed)?;
         self.send_offsets(producer, sealed)?;
-        self.deliver(producer, sealed)?;
-        self.commit(producer, sealed)
+        self.deliver(producer)?;
+        self.commit(producer)
     }
 
     /// Waits until every output is acknowledged, or one is refused. The library's own wait inside the commit sleeps in
     /// slices of 10 ms, and when one output was refused it waits out the whole deadline for others it will not send.
-    fn deliver(&self, producer: &Producer, sealed: &SealedBatch) -> Result<(), Broken> {
-        self.watch.during(Call::Deliver, self.options.commit_timeout, || self.await_delivery(producer, sealed))
+    fn deliver(&self, producer: &Producer) -> Result<(), Broken> {
+        self.watch.during(Call::Deliver, self.options.commit_timeout, || self.await_delivery(producer))
     }
 
-    fn await_delivery(&self, producer: &Producer, sealed: &SealedBatch) -> Result<(), Broken> {
+    fn await_delivery(&self, producer: &Producer) -> Result<(), Broken> {
         let begun = Instant::now();
         let deadline = begun + self.options.commit_timeout;
         producer.client.serve(0);
         loop {
             if producer.client.mailbox().has_refused() {
-                return Err(self.poison(producer, sealed).unwrap_or_else(|| Broken::Abort("an output was not delivered".to_owned())));
+                return Err(Broken::Abort("an output was not delivered".to_owned()));
             }
             if producer.client.undelivered() == 0 {
                 return Ok(());
             }
             if Instant::now() >= deadline {
                 let why = format!("outputs were not acknowledged within {} ms", self.options.commit_timeout.as_millis());
+                if let Some(topic) = missing_topic(producer) {
+                    return Err(Broken::TopicGone { topic, why });
+                }
                 let is_sent = producer.client.mailbox().guard.was_sent(api_key::PRODUCE);
                 self.watch.silent(if is_sent { Call::Deliver } else { Call::AddPartitions }, begun, &*why);
                 return Err(Broken::Abort(why));
@@ -163,7 +177,7 @@ impl KafkaProducer {
         };
         let deliver = || {
             self.produce_all(producer, sealed)?;
-            self.deliver(producer, sealed)
+            self.deliver(producer)
         };
         match self.options.guarantee {
             Guarantee::AtMostOnce => commit().and_then(|()| deliver()),
@@ -180,7 +194,8 @@ impl KafkaProducer {
         let forgotten = usize::from(self.options.planted == Planted::LastOutputForgotten);
         for (index, view) in sealed.outputs.iter().enumerate().take(sealed.outputs.len() - forgotten.min(sealed.outputs.len())) {
             if let Err(error) = self.produce(producer, index, &view) {
-                return Err(self.refused_output(&error, &view, sealed).unwrap_or_else(|| broken(Step::Produce, &error)));
+                // What the client itself refuses is refused alone.
+                return Err(self.refusal(&[Undelivered { index, error: error.clone() }], sealed).unwrap_or_else(|| broken(Step::Produce, &error)));
             }
         }
         Ok(())
@@ -237,7 +252,7 @@ impl KafkaProducer {
         result.map_err(|error| broken(Step::SendOffsets, &error))
     }
 
-    fn commit(&self, producer: &Producer, sealed: &SealedBatch) -> Result<(), Broken> {
+    fn commit(&self, producer: &Producer) -> Result<(), Broken> {
         let begun = Instant::now();
         let deadline = begun + self.options.commit_timeout;
         loop {
@@ -256,35 +271,35 @@ impl KafkaProducer {
                 Disposition::Retry if Instant::now() < deadline => {}
                 Disposition::Retry if self.options.planted == Planted::UnknownIsAborted => return Err(Broken::Abort(error.to_string())),
                 Disposition::Retry => return Err(Broken::Replace { why: format!("commit without an answer: {error}"), fenced: false }),
-                Disposition::Abort => return Err(self.poison(producer, sealed).unwrap_or_else(|| broken(Step::Commit, &error))),
-                Disposition::Fenced | Disposition::Unknown | Disposition::Poison | Disposition::Fatal => return Err(broken(Step::Commit, &error)),
+                Disposition::Abort | Disposition::Fenced | Disposition::Unknown | Disposition::Poison | Disposition::Fatal => {
+                    return Err(broken(Step::Commit, &error));
+                }
             }
         }
     }
 
-    /// Finds the output that the broker refused, if one of the failed deliveries can only be that.
-    fn poison(&self, producer: &Producer, sealed: &SealedBatch) -> Option<Broken> {
-        let refused = producer.client.mailbox().take_refused();
-        let suspects: Vec<_> = refused.iter().filter(|(_, code)| is_poison(*code)).collect();
-        // All outputs of one refused request fail alike: the largest is the best guess when size is the reason.
-        let &&(index, code) = suspects.iter().max_by_key(|(index, _)| sealed.outputs.get(*index).map_or(0, |view| view.payload_bytes()))?;
-        let view = sealed.outputs.get(index)?;
-        self.refused_output(&ClientError::from_code(code), &view, sealed)
+    /// Says what is behind a transaction that must be aborted, if outputs were refused: the first call that fails after a
+    /// refusal knows only that there was one.
+    fn explain(&self, broken: Broken, producer: &Producer, sealed: &SealedBatch) -> Broken {
+        let Broken::Abort(why) = broken else { return broken };
+        producer.client.serve(0);
+        self.refusal(&producer.client.mailbox().take_refused(), sealed).unwrap_or(Broken::Abort(why))
     }
 
-    fn refused_output(&self, error: &ClientError, view: &OutputView<'_>, sealed: &SealedBatch) -> Option<Broken> {
-        if !is_poison(error.code) {
-            return None;
-        }
-        let topic = self.options.topics.get(view.output().index())?.clone();
-        if error.code == code::TOPIC_AUTHORIZATION_FAILED {
-            return Some(Broken::AbortAndStop(StopReason::NotPermitted { what: format!("writing to topic {topic} is not permitted: {error}") }));
-        }
-        let (place, offset) = sealed.sources.get(view.source() as usize)?;
-        let input = self.options.inputs.get(usize::from(place.topic.0))?.clone();
-        let place = Place { topic: input, partition: place.partition.get(), offset: offset.get() };
-        let reason = format!("{error}; {} bytes of key and value", view.payload_bytes());
-        Some(Broken::AbortAndStop(StopReason::PoisonOutput { topic, reason, place }))
+    fn refusal(&self, undelivered: &[Undelivered], sealed: &SealedBatch) -> Option<Broken> {
+        Some(match judge(undelivered, sealed, &self.options.topics)? {
+            Verdict::NotPermitted { what } => Broken::AbortAndStop(StopReason::NotPermitted { what }),
+            Verdict::TopicGone { topic, why } => Broken::TopicGone { topic, why },
+            // The offsets are committed: reading again would lose nothing and repeat everything.
+            Verdict::Poison { suspects, .. } if self.options.guarantee == Guarantee::AtMostOnce => {
+                let suspect = suspects.into_iter().next()?;
+                let topic = self.options.inputs.get(usize::from(suspect.partition.topic.0))?.clone();
+                let place = Place { topic, partition: suspect.partition.partition.get(), offset: suspect.offset.get() };
+                let (topic, reason) = (suspect.refusal.topic.clone(), suspect.refusal.words.clone());
+                Broken::AbortAndStop(StopReason::PoisonOutput { topic, reason, place })
+            }
+            Verdict::Poison { suspects, why } => Broken::Poison { suspects, why },
+        })
     }
 
     fn abort(&self, producer: &Producer) -> Result<(), Broken> {
@@ -306,12 +321,14 @@ impl KafkaProducer {
     }
 
     /// Replaces the producer of a tainted transaction before the next one begins: a late request of the old one dies of the
-    /// new epoch. The batch in hand goes out on the new one.
+    /// new epoch. The batch in hand goes out on the new one. So it does when the old one is gone already.
     fn recycle(&mut self) -> Result<(), String> {
-        let Some(taint) = self.taint else { return Ok(()) };
-        if self.options.planted == Planted::NoRecycleGuard {
-            return Ok(());
-        }
+        let taint = match self.taint {
+            Some(_) if self.options.planted == Planted::NoRecycleGuard => return Ok(()),
+            Some(taint) => taint,
+            None if self.producer.is_none() => Taint { kind: "refused_output", how: "dropped" },
+            None => return Ok(()),
+        };
         self.producer = None;
         match self.initialise() {
             Ok(()) => {
@@ -326,11 +343,28 @@ impl KafkaProducer {
         }
     }
 
+    /// Looks whether the topic that was missing is back; until then nothing is sent.
+    fn look_for_topic(&mut self) -> Result<(), String> {
+        let (Some(topic), Some(producer)) = (&self.missing, &self.producer) else { return Ok(()) };
+        if let Some(missing) = missing_topic(producer) {
+            return Err(waiting_for(&missing, "it is still missing"));
+        }
+        tracing::info!(topic = %topic, "the output topic is back");
+        self.missing = None;
+        Ok(())
+    }
+
     fn settle(&mut self, broken: Broken) -> Outcome {
         let (then, why) = match broken {
             Broken::Replace { why, fenced } => return self.replace(why, fenced),
-            Broken::Abort(why) => (None, why),
-            Broken::AbortAndStop(reason) => (Some(reason.clone()), reason.to_string()),
+            Broken::Abort(why) => (Then::Again, why),
+            Broken::AbortAndStop(reason) => (Then::Stop(reason.clone()), reason.to_string()),
+            Broken::Poison { suspects, why } => (Then::Hunt(suspects), why),
+            Broken::TopicGone { topic, why } => {
+                let why = waiting_for(&topic, &why);
+                self.missing = Some(topic);
+                (Then::Again, why)
+            }
         };
         let aborted = match (&self.producer, self.options.guarantee) {
             (Some(producer), Guarantee::ExactlyOnce) => self.abort(producer),
@@ -340,16 +374,24 @@ impl KafkaProducer {
             }
             (None, _) => Ok(()),
         };
+        let transacted = self.options.guarantee == Guarantee::ExactlyOnce;
         match (aborted, then) {
-            (Ok(()), None) => Outcome::Aborted { why },
+            (Ok(()), Then::Again) => Outcome::Aborted { why },
+            (Ok(()), Then::Hunt(suspects)) => Outcome::Poisoned { suspects, why },
+            (Err(_), Then::Hunt(suspects)) if !transacted => {
+                // The next transaction makes a new one.
+                self.producer = None;
+                Outcome::Poisoned { suspects, why }
+            }
             // A transaction that could not be aborted is never committed by us either; the next producer aborts it.
-            (Ok(()), Some(reason)) => Outcome::Stop(reason),
-            (Err(_), Some(reason)) => {
+            (Ok(()), Then::Stop(reason)) => Outcome::Stop(reason),
+            (Err(_), Then::Stop(reason)) => {
                 self.producer = None;
                 Outcome::Stop(reason)
             }
-            (Err(Broken::Replace { why: also, fenced }), None) => self.replace(format!("{why}; {also}"), fenced),
-            (Err(_), None) => Outcome::Aborted { why },
+            // The suspects are forgotten: the batch is refused again.
+            (Err(Broken::Replace { why: also, fenced }), Then::Again | Then::Hunt(_)) => self.replace(format!("{why}; {also}"), fenced),
+            (Err(_), Then::Again | Then::Hunt(_)) => Outcome::Aborted { why },
         }
     }
 
@@ -358,6 +400,13 @@ impl KafkaProducer {
         self.producer = None;
         Outcome::Replace { why, fenced }
     }
+}
+
+/// What follows an abort.
+enum Then {
+    Again,
+    Hunt(Vec<Suspect>),
+    Stop(StopReason),
 }
 
 impl Transactor for KafkaProducer {
@@ -404,7 +453,7 @@ impl Transactor for KafkaProducer {
 
     fn transact(&mut self, sealed: &SealedBatch) -> Outcome {
         assert!(!sealed.offsets.is_empty(), "EO-2: a transaction without offsets would commit unfenced");
-        if let Err(why) = self.recycle() {
+        if let Err(why) = self.recycle().and_then(|()| self.look_for_topic()) {
             return Outcome::Aborted { why };
         }
         let Some(producer) = &self.producer else { return Outcome::Aborted { why: "there is no producer".to_owned() } };
@@ -417,11 +466,20 @@ impl Transactor for KafkaProducer {
         };
         let outcome = match sent {
             Ok(()) => Outcome::Committed,
-            Err(broken) => self.settle(broken),
+            Err(broken) => {
+                let broken = self.explain(broken, producer, sealed);
+                self.settle(broken)
+            }
         };
         // A producer that is gone already can send nothing late.
         let transacted = self.options.guarantee == Guarantee::ExactlyOnce;
         self.taint = (transacted && self.producer.is_some()).then(|| mailbox.guard.taint()).flatten();
+        let is_refused = matches!(outcome, Outcome::Poisoned { .. }) || self.missing.is_some();
+        if is_refused && self.producer.is_some() {
+            // The library goes on counting behind an output that was not taken, and the broker would refuse the next one for
+            // the gap; for a topic that is made anew the count is wrong altogether. A new producer begins anew.
+            self.taint = Some(Taint { kind: "refused_output", how: "leaves a gap" });
+        }
         outcome
     }
 
@@ -463,6 +521,19 @@ impl Transactor for KafkaProducer {
     fn producer(&self) -> Option<(i64, i32)> {
         self.producer.as_ref()?.client.mailbox().producer()
     }
+}
+
+/// Returns an output topic that does not exist, as far as the cluster answers in time.
+fn missing_topic(producer: &Producer) -> Option<String> {
+    let known = metadata(&producer.client, Topics::Own, TOPIC_LOOK_TIMEOUT).ok()?;
+    known.topics.into_iter().find(|(_, _, code)| *code == code::UNKNOWN_TOPIC_OR_PART).map(|(topic, ..)| topic)
+}
+
+fn waiting_for(topic: &str, why: &str) -> String {
+    format!(
+        "output topic {topic} does not exist any more ({why}); nothing is set aside and nothing is lost: create it again \
+         (transom topics create PIPELINE.yaml), and the pipeline goes on by itself"
+    )
 }
 
 fn init_refusal(id: &str, error: &ClientError, cause: Option<&ClientError>) -> Option<StopReason> {

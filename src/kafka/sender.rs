@@ -82,7 +82,7 @@ impl Sender {
     pub fn check(&self) -> Result<(), SendError> {
         self.client.serve(0);
         match self.client.mailbox().take_refused().first() {
-            Some((_, code)) => Err(SendError(ClientError::from_code(*code).to_string())),
+            Some(undelivered) => Err(SendError(undelivered.error.to_string())),
             None => Ok(()),
         }
     }

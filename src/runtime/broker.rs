@@ -5,7 +5,7 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::time::Duration;
 use transom_engine::{Batch, Outcome, OwnerRecord, Resolved, SourcePartition, StopReason};
-use transom_sdk::{Offset, OutputBuffer, Record};
+use transom_sdk::{Offset, OutputBuffer, OutputId, Record};
 
 /// A worker's standing in its consumer group at one moment. Read once when a batch is closed and never again for that
 /// batch: the broker checks membership, not who owns a partition, so newer metadata would let a zombie commit (KIP-447).
@@ -28,6 +28,8 @@ pub struct SealedBatch {
     pub batch: Batch,
     /// What it sends.
     pub outputs: OutputBuffer,
+    /// Which of the outputs are dead letters.
+    pub dead_letters: OutputId,
     /// For each input record, by its index, where it came from.
     pub sources: Vec<(SourcePartition, Offset)>,
     /// For each partition, the offset to commit and the owner record that goes with it. Never empty (EO-2).

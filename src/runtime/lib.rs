@@ -6,6 +6,7 @@
 mod books;
 mod broker;
 mod clock;
+mod condemned;
 mod dead_letter;
 mod metrics;
 mod options;

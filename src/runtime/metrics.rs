@@ -8,7 +8,7 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
 use prometheus_client::registry::{Registry, Unit};
 use std::sync::Arc;
-use transom_engine::{Fate, FateCounts};
+use transom_engine::{Fate, FateCounts, RefusalKind};
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct FateLabel {
@@ -46,6 +46,7 @@ pub struct Metrics {
     batch_seconds: Histogram,
     batch_records: Histogram,
     recycled: Family<ReasonLabel, Counter>,
+    refused: Family<ReasonLabel, Counter>,
     lag: Family<PartitionLabel, Gauge>,
     unaccounted: Gauge,
     state: Family<StateLabel, Gauge>,
@@ -62,6 +63,10 @@ impl Metrics {
         for outcome in ["committed", "aborted", "unknown", "fenced"] {
             let _ = transactions.get_or_create(&OutcomeLabel { outcome });
         }
+        let refused = Family::<ReasonLabel, Counter>::default();
+        for kind in RefusalKind::ALL {
+            let _ = refused.get_or_create(&ReasonLabel { reason: kind.as_str() });
+        }
         let seconds = || Histogram::new(exponential_buckets(0.001, 2.0, 16));
         let (commit_seconds, batch_seconds) = (seconds(), seconds());
         let batch_records = Histogram::new(exponential_buckets(1.0, 4.0, 10));
@@ -77,10 +82,11 @@ impl Metrics {
             "producers replaced: after an unknown outcome, a fence, or a request that could come late",
             recycled.clone(),
         );
+        registry.register("outputs_refused", "outputs and dead letters that the broker refused, their input found", refused.clone());
         registry.register("lag_records", "last stable offset minus committed offset, in offsets", lag.clone());
         registry.register("unaccounted_records", "records without a fate: 0, or an alarm", unaccounted.clone());
         registry.register("worker_state", "1 for the state each worker is in", state.clone());
-        Arc::new(Self { records, transactions, commit_seconds, batch_seconds, batch_records, recycled, lag, unaccounted, state, registry })
+        Arc::new(Self { records, transactions, commit_seconds, batch_seconds, batch_records, recycled, refused, lag, unaccounted, state, registry })
     }
 
     pub(crate) fn committed(&self, fates: &FateCounts, records: u64, commit_seconds: f64, batch_seconds: f64) {
@@ -102,6 +108,10 @@ impl Metrics {
 
     pub(crate) fn producer_recycled(&self, reason: &'static str) {
         self.recycled.get_or_create(&ReasonLabel { reason }).inc();
+    }
+
+    pub(crate) fn output_refused(&self, kind: RefusalKind) {
+        self.refused.get_or_create(&ReasonLabel { reason: kind.as_str() }).inc();
     }
 
     /// Returns the exposition text (OpenMetrics), with gauges as of `status`.

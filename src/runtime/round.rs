@@ -3,7 +3,7 @@
 use crate::processing::Processing;
 use std::ops::ControlFlow;
 use std::time::{Duration, Instant};
-use transom_engine::{FateCounts, Handed, SourcePartition, StopReason, Worker};
+use transom_engine::{FateCounts, Handed, Room, SourcePartition, StopReason, Worker};
 use transom_sdk::{Offset, OutputBuffer, Record};
 
 /// Longest time spent on records before the worker looks at events again; slow transforms must not starve a rebalance.
@@ -15,6 +15,8 @@ pub(crate) struct Round<'a> {
     pub(crate) handed: Vec<Handed>,
     /// Why the worker must stop after what was handed over.
     pub(crate) stop: Option<StopReason>,
+    /// While the culprit of a refused batch is looked for, batches are small.
+    room: Option<Room<'a>>,
     look: Look,
 }
 
@@ -52,7 +54,7 @@ impl Look {
 
 impl<'a> Round<'a> {
     pub(crate) fn new(engine: &'a Worker) -> Self {
-        Self { engine, handed: Vec::new(), stop: None, look: Look::new(Instant::now()) }
+        Self { engine, handed: Vec::new(), stop: None, room: engine.room(), look: Look::new(Instant::now()) }
     }
 
     /// Processes one record into the batch; breaks when the round's time is over or the worker must stop.
@@ -73,7 +75,11 @@ impl<'a> Round<'a> {
         let Some(expected) = expected.filter(|expected| record.offset() >= *expected) else { return ControlFlow::Continue(()) };
         let source = u32::try_from(sources.len()).unwrap_or(u32::MAX);
         let before = outputs.byte_len();
-        let fate = match processing.process((source, place), record, outputs, wall) {
+        let fate = match self.engine.hunt().sentence(place, record.offset()) {
+            None => processing.process((source, place), record, outputs, wall),
+            Some(sentence) => processing.condemned((source, place), record, outputs, (sentence, wall)),
+        };
+        let fate = match fate {
             Ok(fate) => fate,
             Err(reason) => {
                 self.stop = Some(reason);
@@ -92,6 +98,10 @@ impl<'a> Round<'a> {
         handed.fates.add(fate);
         let input = record.value().map_or(0, <[u8]>::len) + record.key().map_or(0, <[u8]>::len);
         handed.bytes += u64::try_from(outputs.byte_len() - before + input).unwrap_or(u64::MAX);
-        if self.look.is_over() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+        if let Some(room) = &mut self.room {
+            room.take(place, record.offset());
+        }
+        let is_full = self.room.is_some_and(|room| room.is_full());
+        if is_full || self.look.is_over() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     }
 }

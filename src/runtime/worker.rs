@@ -3,6 +3,8 @@
 use crate::books::Books;
 use crate::broker::{Broker, SealedBatch, Source, SourceEvent, Transactor};
 use crate::clock::Clock;
+use crate::condemned;
+use crate::dead_letter::dead_letter_output;
 use crate::metrics::Metrics;
 use crate::options::PipelineOptions;
 use crate::processing::{Processing, ProcessorFactory};
@@ -237,7 +239,7 @@ impl<S: Source> WorkerLoop<S> {
         let records = std::mem::take(&mut self.books.in_flight);
         let (word, why) = match outcome {
             Outcome::Committed => ("committed", String::new()),
-            Outcome::Aborted { why } => ("aborted", why.clone()),
+            Outcome::Aborted { why } | Outcome::Poisoned { why, .. } => ("aborted", why.clone()),
             Outcome::Replace { why, fenced: true } => ("fenced", why.clone()),
             Outcome::Replace { why, fenced: false } => ("unknown", why.clone()),
             Outcome::Stop(reason) => ("aborted", reason.to_string()),
@@ -246,7 +248,7 @@ impl<S: Source> WorkerLoop<S> {
         match outcome {
             // `Account` or `WriteOff` settles it, possibly much later.
             Outcome::Committed | Outcome::Replace { .. } => self.books.in_doubt += records,
-            Outcome::Aborted { .. } | Outcome::Stop(_) => {
+            Outcome::Aborted { .. } | Outcome::Poisoned { .. } | Outcome::Stop(_) => {
                 self.books.dropped += records;
                 self.books.batches_aborted += 1;
             }
@@ -399,6 +401,7 @@ impl<S: Source> WorkerLoop<S> {
                 self.sources.clear();
                 self.books.dropped += std::mem::take(&mut self.books.open);
             }
+            Command::Condemned(place, offset) => self.note_condemned(place, offset),
             Command::Transact(batch, reason) => self.seal(batch, reason, commands),
             Command::Account(batch) => self.account(&batch),
             Command::WriteOff(batch) => {
@@ -437,7 +440,15 @@ impl<S: Source> WorkerLoop<S> {
             ownership: Ownership::Held,
         };
         let offsets = batch.progress.iter().map(|(place, interval)| (place, interval.end, owner(&batch))).collect();
-        self.send(Job::Transact(Box::new(SealedBatch { batch, outputs, sources, offsets, membership })));
+        let dead_letters = dead_letter_output(self.around.options.routes.as_slice().len());
+        self.send(Job::Transact(Box::new(SealedBatch { batch, outputs, dead_letters, sources, offsets, membership })));
+    }
+
+    fn note_condemned(&self, place: SourcePartition, offset: Offset) {
+        let Some(sentence) = self.engine.hunt().sentence(place, offset) else { return };
+        let may_set_aside = self.around.options.dead_letters.is_some();
+        self.around.metrics.output_refused(sentence.refusal().kind);
+        condemned::log((self.number, self.topic(place), place.partition), offset, sentence, may_set_aside);
     }
 
     fn send(&self, job: Job) {
@@ -483,6 +494,9 @@ impl<S: Source> WorkerLoop<S> {
     fn show(&mut self, blocked: Option<&Blocked>) {
         let state = self.engine.state(self.around.clock.now());
         let word = blocked.map_or(state.as_str(), Blocked::state);
+        if state == State::Hunting && self.trouble.is_empty() {
+            self.trouble = "an output was refused; smaller batches until its input is found".to_owned();
+        }
         let reason = blocked.map_or_else(|| self.trouble.clone(), |blocked| self.describe(blocked));
         if self.shown != Some(word) {
             match blocked {
@@ -494,7 +508,7 @@ impl<S: Source> WorkerLoop<S> {
         let readiness = match state {
             _ if blocked.is_some() => Readiness::Troubled,
             State::WaitingForPartitions if self.joined == Joined::No => Readiness::Starting,
-            State::Running | State::WaitingForPartitions | State::ResolvingOffsets => Readiness::Ready,
+            State::Running | State::WaitingForPartitions | State::ResolvingOffsets | State::Hunting => Readiness::Ready,
             State::Initialising | State::BackingOff | State::InDoubt => Readiness::Troubled,
             State::Draining | State::Stopped => Readiness::Stopping,
         };

@@ -55,7 +55,7 @@ pub(crate) fn of_stop(reason: &StopReason) -> (Code, &'static str) {
             (Code::DataStopped, "add dead_letters to the pipeline to set such records aside, or mend the transform; the offset has not moved")
         }
         StopReason::PoisonOutput { .. } => {
-            (Code::DataStopped, "raise the output topic's max.message.bytes or make the transform's output smaller; the offset has not moved")
+            (Code::DataStopped, "add dead_letters to set such records aside, or raise the output topic's max.message.bytes; the offset has not moved")
         }
         StopReason::OffsetsMissing { .. } => {
             (Code::DataStopped, "the group's offsets expired or were deleted; set them with kafka-consumer-groups --reset-offsets, then start again")

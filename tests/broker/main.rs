@@ -3,6 +3,7 @@
 mod fan_out;
 mod inputs;
 mod outage;
+mod poison;
 mod records;
 mod restaurant;
 mod secure;

@@ -9,16 +9,34 @@ struct Slot {
     is_record: bool,
 }
 
+/// What the broker takes of a record that has outputs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Takes {
+    Outputs,
+    /// Not its last output, but its dead letter.
+    DeadLetter,
+    /// Neither, but a stub.
+    Stub,
+}
+
+/// Numbers a dead letter and a stub among the outputs of a record.
+pub(crate) const DEAD_LETTER: u8 = 100;
+pub(crate) const STUB: u8 = 101;
+
 #[derive(Debug)]
 pub(crate) struct Input {
     partitions: Vec<Vec<Slot>>,
     outputs: usize,
+    /// What decides which outputs are refused, and how many of a thousand records have one.
+    salt: u64,
+    refused_per_mille: u64,
 }
 
 impl Input {
     /// Returns about `records` records over the partitions, appended until `until`.
     pub(crate) fn new(partitions: usize, outputs: usize, records: u64, until: u64, random: &mut Random) -> Self {
-        let mut input = Self { partitions: vec![Vec::new(); partitions], outputs };
+        let refused_per_mille = if random.per_mille(500) { random.between(10, 400) } else { 0 };
+        let mut input = Self { partitions: vec![Vec::new(); partitions], outputs, salt: random.next(), refused_per_mille };
         for slots in &mut input.partitions {
             let mut at = random.below(until / 2);
             for _ in 0..records / partitions as u64 {
@@ -88,6 +106,27 @@ impl Input {
             3 => Vec::new(),
             5 => vec![first, (partition + 1) % self.outputs],
             _ => vec![first],
+        }
+    }
+
+    /// Returns what the broker takes of a record's outputs.
+    pub(crate) fn takes(&self, partition: usize, offset: i64) -> Takes {
+        let place = (partition as u64) << 32 | offset.unsigned_abs();
+        let drawn = Random::new(self.salt ^ place).next();
+        match (drawn % 1_000 < self.refused_per_mille, drawn % 3) {
+            (false, _) => Takes::Outputs,
+            (true, 0) => Takes::Stub,
+            (true, _) => Takes::DeadLetter,
+        }
+    }
+
+    /// Returns what must be visible of a record in the end: number and output partition of each.
+    pub(crate) fn expected(&self, partition: usize, offset: i64) -> Vec<(u8, usize)> {
+        let outputs = self.expected_outputs(partition, offset);
+        match (outputs.first(), self.takes(partition, offset)) {
+            (None, _) | (_, Takes::Outputs) => (0..).zip(outputs).collect(),
+            (Some(first), Takes::DeadLetter) => vec![(DEAD_LETTER, *first)],
+            (Some(first), Takes::Stub) => vec![(STUB, *first)],
         }
     }
 }

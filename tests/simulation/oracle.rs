@@ -27,9 +27,8 @@ pub(crate) fn judge(input: &Input, cluster: &Cluster, accounted: &[(u64, Batch)]
     }
     for partition in 0..input.partitions() {
         for offset in input.records(partition) {
-            let expected = input.expected_outputs(partition, offset);
-            let copies: Vec<_> =
-                (0..).zip(&expected).map(|(ordinal, to)| (to, seen.remove(&(partition, offset, ordinal)).unwrap_or_default())).collect();
+            let expected = input.expected(partition, offset);
+            let copies: Vec<_> = expected.iter().map(|(ordinal, to)| (to, seen.remove(&(partition, offset, *ordinal)).unwrap_or_default())).collect();
             let missing = copies.iter().filter(|(_, copies)| copies.is_empty()).count();
             let kind = if copies.iter().any(|(_, copies)| copies.len() > 1) {
                 Kind::Duplicate

@@ -2,10 +2,12 @@
 //! This is what the client library does inside `transact`, `initialise` and `resolve`, cut into steps.
 
 use crate::cluster::{Listed, Membership, OffsetCommit, Out, ProducerId, Refusal, Request, Response};
+use crate::input::DEAD_LETTER;
 use crate::random::Random;
 use crate::rules::{Rules, TransactorBug, UnknownOutcome};
 use std::collections::VecDeque;
-use transom_engine::{BatchId, Outcome, OwnerRecord, OwnerSeen, Ownership, Resolved, SourcePartition, TopicId};
+use std::sync::Arc;
+use transom_engine::{BatchId, Outcome, OwnerRecord, OwnerSeen, Ownership, Proof, RefusalKind, Refused, Resolved, SourcePartition, Suspect, TopicId};
 use transom_sdk::{Offset, PartitionId};
 
 /// How long a step of a transaction is repeated.
@@ -77,6 +79,8 @@ struct Running {
     /// Outputs by output partition.
     produce: Vec<(usize, Vec<Out>)>,
     holders: Vec<OwnerRecord>,
+    /// Whose outputs were refused.
+    suspects: Vec<Suspect>,
     why: &'static str,
 }
 
@@ -160,7 +164,7 @@ impl Transactor {
                 plan.push_back(Step::Commit);
             }
         }
-        self.running = Some(Running { job, plan, until: view.now + STEP_BUDGET_MS, produce, holders: Vec::new(), why: "" });
+        self.running = Some(Running { job, plan, until: view.now + STEP_BUDGET_MS, produce, holders: Vec::new(), suspects: Vec::new(), why: "" });
         self.send(view, acts);
     }
 
@@ -235,8 +239,9 @@ impl Transactor {
         match (step, response) {
             (Step::Commit, Response::Done) => self.end(Outcome::Committed, view, acts),
             (Step::Abort, Response::Done) => {
-                let why = running.why.to_owned();
-                self.end(Outcome::Aborted { why }, view, acts);
+                let (why, suspects) = (running.why.to_owned(), std::mem::take(&mut running.suspects));
+                let outcome = if suspects.is_empty() { Outcome::Aborted { why } } else { Outcome::Poisoned { suspects, why } };
+                self.end(outcome, view, acts);
             }
             (Step::Produce(index), Response::Done) => {
                 let (partition, outputs) = &running.produce[index];
@@ -269,6 +274,12 @@ impl Transactor {
                 } else {
                     self.abort("stale membership", view, acts);
                 }
+            }
+            (Step::Produce(index), Response::Refused(Refusal::Poison)) => {
+                // The client's count of what it sent is behind the gap now: only a new epoch helps.
+                self.must_bump = true;
+                running.suspects = running.produce[index].1.iter().map(suspect).collect();
+                self.abort("an output is refused", view, acts);
             }
             (_, Response::Refused(Refusal::Fenced)) => self.replace("fenced", true, view, acts),
             (_, other) => {
@@ -358,6 +369,18 @@ impl Transactor {
         };
         acts.push(Act::Report(Report::Resolved(partitions.into_iter().enumerate().map(answer).collect())));
         self.next_job(view, acts);
+    }
+}
+
+/// All outputs of a refused request fail alike.
+fn suspect(out: &Out) -> Suspect {
+    let (kind, topic, code) = (RefusalKind::TooLarge, "out".to_owned(), "MSG_SIZE_TOO_LARGE".to_owned());
+    Suspect {
+        partition: place(out.partition),
+        offset: Offset::new(out.offset).unwrap_or(Offset::ZERO),
+        refused: if out.ordinal >= DEAD_LETTER { Refused::DeadLetter } else { Refused::Output },
+        proof: Proof::Suspected,
+        refusal: Arc::new(transom_engine::Refusal { kind, topic, code, words: String::new() }),
     }
 }
 

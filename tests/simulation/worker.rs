@@ -2,14 +2,14 @@
 
 use crate::client::{Client, ClientOptions, Rebalance};
 use crate::cluster::{Membership, OffsetCommit, Out, Request, Response};
-use crate::input::Input;
+use crate::input::{DEAD_LETTER, Input, STUB, Takes};
 use crate::random::Random;
 use crate::rules::{Rules, TransactorBug};
 use crate::transactor::{Job, Report, Sealed, Transactor, place};
 use std::collections::VecDeque;
 use transom_engine::{
-    Batch, BatchId, Claim, Command, Event, Fate, FateCounts, Handed, Incarnation, Limits, Millis, Outcome, OwnerRecord, Ownership, SourcePartition,
-    StopReason, TransactionalId, Worker,
+    Batch, BatchId, Claim, Command, Event, Fate, FateCounts, Handed, Incarnation, Limits, Millis, Outcome, OwnerRecord, Ownership, Sentence,
+    SourcePartition, StopReason, TransactionalId, Worker,
 };
 use transom_sdk::Offset;
 
@@ -200,7 +200,7 @@ impl SimulatedWorker {
         let records = std::mem::take(&mut self.books.in_flight);
         match outcome {
             Outcome::Committed | Outcome::Replace { .. } => self.books.in_doubt += records,
-            Outcome::Aborted { .. } | Outcome::Stop(_) => self.books.dropped += records,
+            Outcome::Aborted { .. } | Outcome::Poisoned { .. } | Outcome::Stop(_) => self.books.dropped += records,
         }
     }
 
@@ -239,6 +239,7 @@ impl SimulatedWorker {
                     self.outputs.clear();
                     self.books.dropped += std::mem::take(&mut self.books.open);
                 }
+                Command::Condemned(..) => {}
                 Command::Transact(batch, _) => self.seal(batch, around),
                 Command::Account(batch) => {
                     self.books.in_doubt -= batch.records;
@@ -332,6 +333,7 @@ impl SimulatedWorker {
         self.turn = (self.turn + 1) % partitions.len();
         let mut left = around.random.between(1, 6);
         let mut round: Vec<Handed> = Vec::new();
+        let mut room = self.engine.room();
         for turn in 0..partitions.len() {
             let partition = partitions[(self.turn + turn) % partitions.len()];
             while left > 0 {
@@ -348,12 +350,16 @@ impl SimulatedWorker {
                     round.push(Handed { partition: place(partition), first, next: expected, records: 0, fates: FateCounts::default(), bytes: 0 });
                     round.len() - 1
                 });
-                let fate = self.process(partition, at, around.input);
+                let fate = process(&self.engine, &mut self.outputs, (partition, at), around.input);
                 let handed = &mut round[known];
                 handed.next = offset(at + 1);
                 handed.records += 1;
                 handed.fates.add(fate);
                 handed.bytes += 100;
+                if let Some(room) = &mut room {
+                    room.take(place(partition), offset(at));
+                    left = if room.is_full() { 0 } else { left };
+                }
             }
         }
         let any = !round.is_empty();
@@ -363,14 +369,6 @@ impl SimulatedWorker {
             self.step(Event::Handed(handed), around);
         }
         any
-    }
-
-    fn process(&mut self, partition: usize, at: i64, input: &Input) -> Fate {
-        let outputs = input.expected_outputs(partition, at);
-        for (ordinal, to) in (0..).zip(&outputs) {
-            self.outputs.push((*to, Out { partition, offset: at, ordinal, batch: (0, 0) }));
-        }
-        if outputs.is_empty() { Fate::Filtered } else { Fate::Produced }
     }
 
     fn quiet_steps(&self, around: &Around<'_>) -> Vec<Handed> {
@@ -405,4 +403,23 @@ impl SimulatedWorker {
         let settled = books.committed + books.dropped + books.written_off + books.open + books.in_flight + books.in_doubt;
         assert!(books.handed == settled, "books: worker {}: {books:?}", self.number);
     }
+}
+
+/// Appends what becomes of a record: its outputs, or what its sentence says.
+fn process(engine: &Worker, outputs: &mut Vec<(usize, Out)>, (partition, at): (usize, i64), input: &Input) -> Fate {
+    let to = input.expected_outputs(partition, at);
+    let (Some(first), Some(last)) = (to.first(), to.len().checked_sub(1)) else { return Fate::Filtered };
+    let takes = input.takes(partition, at);
+    let out = |ordinal, is_taken| Out { partition, offset: at, ordinal, batch: (0, 0), is_taken };
+    match engine.hunt().sentence(place(partition), offset(at)) {
+        None => {
+            let taken = |ordinal: u8| takes == Takes::Outputs || usize::from(ordinal) != last;
+            outputs.extend((0..).zip(&to).map(|(ordinal, to)| (*to, out(ordinal, taken(ordinal)))));
+            return Fate::Produced;
+        }
+        Some(Sentence::SetAside { .. }) => outputs.push((*first, out(DEAD_LETTER, takes != Takes::Stub))),
+        Some(Sentence::Stub { .. }) => outputs.push((*first, out(STUB, true))),
+        Some(Sentence::Hopeless { .. }) => panic!("the stub of {partition}@{at} was refused, and no stub is"),
+    }
+    Fate::DeadLettered
 }

@@ -82,6 +82,7 @@ impl Worker {
         if touched {
             self.discard_open(commands);
         }
+        self.hunt.forget(partitions);
         commands.push(Command::GiveBack(partitions.iter().copied().collect()));
         self.forget_witnesses(partitions, commands);
     }
@@ -153,6 +154,7 @@ impl Worker {
             if let (Task::Known { at }, false) = (&assigned.task, waits) {
                 let at = *at;
                 assigned.task = Task::Active { committed: at, position: at };
+                self.hunt.resumed(partition, at);
                 seeks.push((partition, at));
             }
         }

@@ -12,6 +12,7 @@
 //!
 //!   open batch ──close──► in flight ──┬─ Committed ─► merged, counted
 //!                                     ├─ Aborted ───► both batches dropped, rewound
+//!                                     ├─ Poisoned ──► the same, and smaller batches until the culprit is alone (`hunt`)
 //!                                     └─ Replace ───► in doubt ─ new producer, owner records ─► merged | dropped
 //! ```
 //!
@@ -25,6 +26,7 @@ mod tests;
 
 use crate::batch::{Batch, BatchId};
 use crate::fate::FateCounts;
+use crate::hunt::{Hunt, Suspect};
 use crate::identity::{Incarnation, OwnerRecord, TransactionalId};
 use crate::invariant::Invariant;
 use crate::place::{Millis, SourcePartition};
@@ -118,6 +120,13 @@ pub enum Outcome {
         /// The cause, for people.
         why: String,
     },
+    /// Neither is, for sure: outputs were refused.
+    Poisoned {
+        /// The input records whose outputs failed.
+        suspects: Vec<Suspect>,
+        /// The cause, for people.
+        why: String,
+    },
     /// The producer must be replaced, and only then can be told which of the two it was (EO-5).
     Replace {
         /// The cause, for people.
@@ -189,6 +198,8 @@ pub enum Command {
     Transact(Batch, CloseReason),
     /// Forget the open batch's outputs.
     DiscardOpen,
+    /// This record's output was refused: from now on it is read as its sentence says (`Hunt::sentence`).
+    Condemned(SourcePartition, Offset),
     /// The batch is committed: count its fates.
     Account(Batch),
     /// The batch's outcome will never be known here, and its partitions are not ours any more.
@@ -214,6 +225,8 @@ pub enum State {
     BackingOff,
     /// A batch's outcome is unknown; nothing is sent until it is known.
     InDoubt,
+    /// An output was refused; the input record it came from is looked for.
+    Hunting,
     /// Finishing.
     Draining,
     /// Done.
@@ -230,6 +243,7 @@ impl State {
             Self::Running => "running",
             Self::BackingOff => "backing_off",
             Self::InDoubt => "in_doubt",
+            Self::Hunting => "hunting_refused_output",
             Self::Draining => "draining",
             Self::Stopped => "stopped",
         }
@@ -315,6 +329,7 @@ pub struct Worker {
     in_doubt: Option<Sent>,
     next_batch: u64,
     next_assignment: u64,
+    hunt: Hunt,
     fences: VecDeque<Millis>,
     aborts_in_a_row: u32,
     hold_until: Millis,
@@ -339,6 +354,7 @@ impl Worker {
             in_doubt: None,
             next_batch: 1,
             next_assignment: 1,
+            hunt: Hunt::default(),
             fences: VecDeque::new(),
             aborts_in_a_row: 0,
             hold_until: Millis(0),
@@ -385,6 +401,7 @@ impl Worker {
             && self.in_doubt.is_none()
             && self.revoking.is_none()
             && now >= self.hold_until
+            && !(self.hunt.is_on() && self.in_flight.is_some())
             && !self.open_is_full()
     }
 
@@ -422,6 +439,7 @@ impl Worker {
             Phase::Running if self.in_doubt.is_some() => State::InDoubt,
             Phase::Running if self.producer == Producer::Initialising => State::Initialising,
             Phase::Running if now < self.hold_until => State::BackingOff,
+            Phase::Running if self.hunt.is_on() => State::Hunting,
             Phase::Running if self.tasks.is_empty() => State::WaitingForPartitions,
             Phase::Running if self.tasks.values().any(|assigned| matches!(assigned.task, Task::Active { .. })) => State::Running,
             Phase::Running => State::ResolvingOffsets,
@@ -492,7 +510,8 @@ impl Worker {
     }
 
     fn open_is_full(&self) -> bool {
-        self.open.as_ref().is_some_and(|open| open.records >= self.limits.records_max || open.bytes >= self.limits.bytes_max)
+        let is_full = |open: &Batch| open.records >= self.limits.records_max || open.bytes >= self.limits.bytes_max;
+        self.open.as_ref().is_some_and(is_full) || self.room().is_some_and(|room| room.is_full())
     }
 
     const fn closes_at(&self, open: &Batch) -> Millis {
@@ -554,27 +573,5 @@ impl Worker {
         let cut_short = busy && reason == StopReason::Drained;
         self.phase = Phase::Stopped;
         commands.push(Command::Stop(if cut_short { StopReason::DrainCutShort } else { reason }));
-    }
-
-    /// Drops the open batch and rewinds its partitions to where it began.
-    fn discard_open(&mut self, commands: &mut Vec<Command>) {
-        let Some(open) = self.open.take() else { return };
-        commands.push(Command::DiscardOpen);
-        self.rewind(&open, commands);
-    }
-
-    /// Sets the positions of a dropped batch's partitions back to its start, where they are still ours.
-    fn rewind(&mut self, batch: &Batch, commands: &mut Vec<Command>) {
-        let mut seeks = Vec::new();
-        for (partition, interval) in batch.progress.iter() {
-            if let Some(Assigned { task: Task::Active { committed, position }, .. }) = self.tasks.get_mut(&partition) {
-                Invariant::NoRewind.assert(*committed <= interval.start, || format!("{partition}: rewind to {} below {committed}", interval.start));
-                *position = interval.start;
-                seeks.push((partition, interval.start));
-            }
-        }
-        if !seeks.is_empty() {
-            commands.push(Command::Seek(seeks));
-        }
     }
 }

@@ -2,6 +2,7 @@
 
 use super::{ABORT_PAUSE_MS_MAX, ABORT_PAUSE_MS_MIN, Assigned, Command, FENCE_WINDOW_MS, FENCES_MAX, Outcome, Phase, Producer, Sent, Task, Worker};
 use crate::batch::{Batch, BatchId};
+use crate::hunt::{Hunt, Room, Suspect};
 use crate::identity::OwnerRecord;
 use crate::invariant::Invariant;
 use crate::place::{Millis, SourcePartition};
@@ -18,6 +19,11 @@ impl Worker {
             Outcome::Committed => {
                 self.aborts_in_a_row = 0;
                 self.merge(batch, commands);
+            }
+            Outcome::Poisoned { suspects, .. } => {
+                self.discard_open(commands);
+                self.rewind(&batch, commands);
+                self.condemn(&batch, suspects, commands);
             }
             Outcome::Aborted { .. } => {
                 self.pause_after_abort(now);
@@ -47,7 +53,39 @@ impl Worker {
                 *committed = interval.end;
             }
         }
+        self.hunt.committed(&batch.progress);
         commands.push(Command::Account(batch));
+    }
+
+    /// What follows for the records of a refused batch. No pause: nothing is wrong with the cluster, and each refusal brings
+    /// the hunt nearer to its end.
+    fn condemn(&mut self, batch: &Batch, mut suspects: Vec<Suspect>, commands: &mut Vec<Command>) {
+        for suspect in &suspects {
+            let interval = batch.progress.get(suspect.partition);
+            let held = interval.is_some_and(|interval| interval.start <= suspect.offset && suspect.offset < interval.end);
+            Invariant::NoGap.assert(held, || format!("{} offset {} was refused and not sent", suspect.partition, suspect.offset));
+        }
+        // One who is alone among ours may not have been alone: his neighbours went away with their partition.
+        let others = suspects.len() > 1;
+        suspects.retain(|suspect| self.position(suspect.partition).is_some());
+        if others && suspects.len() == 1 {
+            suspects.clear();
+        }
+        if suspects.is_empty() {
+            return;
+        }
+        let condemned = self.hunt.refused(batch.records, suspects);
+        commands.extend(condemned.into_iter().map(|(partition, offset)| Command::Condemned(partition, offset)));
+    }
+
+    /// Returns what is known of refused outputs.
+    pub const fn hunt(&self) -> &Hunt {
+        &self.hunt
+    }
+
+    /// Returns how much more the open batch may take while a culprit is known or looked for; `None`: as much as ever.
+    pub fn room(&self) -> Option<Room<'_>> {
+        self.hunt.room(self.open.as_ref().map(|open| (&open.progress, open.records)))
     }
 
     /// EO-5: the outcome is unknown until a new producer has closed the old one's transaction and the offsets are read
@@ -121,5 +159,27 @@ impl Worker {
             commands.push(Command::Account(batch));
         }
         // Otherwise it was not committed: its records are read again, its fates were never counted.
+    }
+
+    /// Drops the open batch and rewinds its partitions to where it began.
+    pub(super) fn discard_open(&mut self, commands: &mut Vec<Command>) {
+        let Some(open) = self.open.take() else { return };
+        commands.push(Command::DiscardOpen);
+        self.rewind(&open, commands);
+    }
+
+    /// Sets the positions of a dropped batch's partitions back to its start, where they are still ours.
+    pub(super) fn rewind(&mut self, batch: &Batch, commands: &mut Vec<Command>) {
+        let mut seeks = Vec::new();
+        for (partition, interval) in batch.progress.iter() {
+            if let Some(Assigned { task: Task::Active { committed, position }, .. }) = self.tasks.get_mut(&partition) {
+                Invariant::NoRewind.assert(*committed <= interval.start, || format!("{partition}: rewind to {} below {committed}", interval.start));
+                *position = interval.start;
+                seeks.push((partition, interval.start));
+            }
+        }
+        if !seeks.is_empty() {
+            commands.push(Command::Seek(seeks));
+        }
     }
 }

@@ -120,6 +120,8 @@ pub(crate) enum Refusal {
     Concurrent,
     InvalidTxnState,
     OutOfOrder,
+    /// An output is not such that the broker takes it; which one, it does not say.
+    Poison,
     /// The coordinator is moving: nothing was done, ask again.
     NotCoordinator,
 }

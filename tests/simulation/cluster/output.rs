@@ -13,6 +13,8 @@ pub(crate) struct Out {
     pub(crate) ordinal: u8,
     /// Which batch wrote it: incarnation and number.
     pub(crate) batch: (u64, u64),
+    /// Whether its bytes are such that the broker takes it.
+    pub(crate) is_taken: bool,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -57,6 +59,9 @@ impl Output {
         }
         if sequence > next {
             return Response::Refused(Refusal::OutOfOrder);
+        }
+        if outputs.iter().any(|out| !out.is_taken) {
+            return Response::Refused(Refusal::Poison); // The request fails whole.
         }
         *writer = Writer { epoch: producer.epoch, next_sequence: next + outputs.len() as u64, open: true };
         self.log.extend(outputs.into_iter().map(|out| Entry::Data { id: producer.id, out }));

@@ -17,9 +17,10 @@ pub(super) struct Mistake {
 const WORKER: &str = "src/engine/worker/mod.rs";
 const ASSIGNMENT: &str = "src/engine/worker/assignment.rs";
 const OUTCOME: &str = "src/engine/worker/outcome.rs";
+const HUNT: &str = "src/engine/hunt.rs";
 const BATCH: &str = "src/engine/batch.rs";
 
-pub(super) const MISTAKES: [Mistake; 19] = [
+pub(super) const MISTAKES: [Mistake; 22] = [
     Mistake {
         name: "an abort leaves the second batch open",
         edits: &[Edit {
@@ -153,6 +154,26 @@ pub(super) const MISTAKES: [Mistake; 19] = [
             file: ASSIGNMENT,
             find: "if claim == Claim::Committed && !seek.is_empty() {",
             put: "if claim == Claim::Committed && !seek.is_empty() && !PLANTED {",
+        }],
+    },
+    Mistake {
+        name: "all that are accused together are condemned",
+        edits: &[Edit { file: HUNT, find: "let is_alone = suspects.len() == 1;", put: "let is_alone = PLANTED || suspects.len() == 1;" }],
+    },
+    Mistake {
+        name: "a refused batch does not rewind",
+        edits: &[Edit {
+            file: OUTCOME,
+            find: "self.rewind(&batch, commands);\n                self.condemn(",
+            put: "if !PLANTED { self.rewind(&batch, commands); }\n                self.condemn(",
+        }],
+    },
+    Mistake {
+        name: "a refused dead letter is sent again as it was",
+        edits: &[Edit {
+            file: HUNT,
+            find: "let earlier = self.condemned.remove(&place);",
+            put: "let earlier = self.condemned.remove(&place).filter(|_| !PLANTED);\n            let refused = if PLANTED { Refused::Output } else { refused };",
         }],
     },
 ];

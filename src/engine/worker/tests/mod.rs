@@ -627,7 +627,7 @@ fn a_refused_output_stops_with_nothing_committed() {
         1 handed 0 10..20          =>
         1 tick                     => transact #1 Cap 0:10..20
         2 handed 0 20..21          =>
-        3 poisoned #1              => discard | seek 0@20 | seek 0@10 | release 0@10 1@20 | stop Fatal
+        3 stopped #1               => discard | seek 0@20 | seek 0@10 | release 0@10 1@20 | stop Fatal
         ",
     );
 }
@@ -700,6 +700,94 @@ fn due_is_the_earliest_of_everything_that_waits() {
         60  due                    => 101
         70  drain                  => transact #2 Drain 0:10..11
         70  due                    => 870
+        ",
+    );
+}
+
+#[test]
+fn a_refused_batch_is_read_again_in_parts_without_a_pause_until_the_culprit_is_alone() {
+    started(
+        "
+        1 handed 0 10..18          =>
+        1 handed 1 20..22          =>
+        1 tick                     => transact #1 Cap 0:10..18 1:20..22
+        2 handed 1 22..23          =>
+        3 poisoned #1 0:10..18     => discard | seek 1@22 | seek 0@10 1@20
+        3 state                    => hunting_refused_output
+        3 wants                    => yes
+        4 handed 1 20..21          =>
+        4 wants                    => yes
+        4 handed 0 10..11          =>
+        4 wants                    => no
+        4 tick                     => transact #3 Cap 0:10..11 1:20..21
+        5 wants                    => no
+        6 committed #3             => account #3 x2
+        6 wants                    => yes
+        7 handed 0 11..12          =>
+        7 tick                     => transact #4 Cap 0:11..12
+        8 poisoned #4 0:11..12     => seek 0@11 | condemned 0@11
+        8 state                    => hunting_refused_output
+        9 handed 0 11..12          =>
+        9 wants                    => no
+        9 tick                     => transact #5 Cap 0:11..12
+        10 committed #5            => account #5 x1
+        11 handed 0 12..13         =>
+        11 tick                    => transact #6 Cap 0:12..13
+        12 committed #6            => account #6 x1
+        13 handed 0 13..15         =>
+        13 tick                    => transact #7 Cap 0:13..15
+        14 committed #7            => account #7 x2
+        15 handed 0 15..18         =>
+        15 state                   => hunting_refused_output
+        15 tick                    =>
+        113 tick                   => transact #8 Interval 0:15..18
+        114 committed #8           => account #8 x3
+        114 state                  => running
+        115 handed 0 18..19        =>
+        213 tick                   => transact #9 Interval 0:18..19
+        214 wants                  => yes
+        ",
+    );
+}
+
+#[test]
+fn a_hunt_ends_when_its_partition_goes_away() {
+    started(
+        "
+        1 handed 0 10..20          =>
+        1 tick                     => transact #1 Cap 0:10..20
+        2 poisoned #1 0:10..20     => seek 0@10
+        2 state                    => hunting_refused_output
+        3 lost 0                   => give-back 0
+        3 state                    => running
+        4 handed 1 20..29          =>
+        4 wants                    => yes
+        ",
+    );
+}
+
+#[test]
+fn a_refused_batch_whose_partition_is_gone_accuses_nobody() {
+    started(
+        "
+        1 handed 0 10..19          =>
+        1 handed 1 20..21          =>
+        1 tick                     => transact #1 Cap 0:10..19 1:20..21
+        2 lost 0                   => give-back 0
+        3 poisoned #1 0:18..19 1:20..21 => seek 1@20
+        3 state                    => running
+        ",
+    );
+}
+
+#[test]
+fn a_drain_ends_a_hunt_where_it_stands() {
+    started(
+        "
+        1 handed 0 10..20          =>
+        1 tick                     => transact #1 Cap 0:10..20
+        2 drain                    =>
+        3 poisoned #1 0:10..20     => seek 0@10 | release 0@10 1@20 | stop Drained
         ",
     );
 }

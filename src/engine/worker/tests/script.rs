@@ -3,12 +3,15 @@
 //! ```text
 //! 100 handed 0 10..13 x2 b500 => …     at 100 ms: two records of 500 bytes, offsets 10 to 12, from partition 0
 //! 100 resolved 0@10 1=pending => …     `0@10!3` with our own record of batch 3, `0@10?` with another's, `0/7@10` for assignment 7
+//! 100 poisoned #3 0:10..12 => …       outputs of these records were refused
 //! 100 due / state / wants     => …     not an event: asks the worker
 //! ```
 
 use super::super::*;
+use crate::hunt::{Proof, Refusal, RefusalKind, Refused};
 use crate::identity::Ownership;
 use crate::place::TopicId;
+use std::sync::Arc;
 use transom_sdk::PartitionId;
 
 pub(super) const LIMITS: Limits =
@@ -106,7 +109,12 @@ impl Script {
             "aborted" => Event::Ended(batch(), Outcome::Aborted { why }),
             "unknown" => Event::Ended(batch(), Outcome::Replace { why, fenced: false }),
             "fenced" => Event::Ended(batch(), Outcome::Replace { why, fenced: true }),
-            "poisoned" => Event::Ended(batch(), Outcome::Stop(stop())),
+            "stopped" => Event::Ended(batch(), Outcome::Stop(stop())),
+            "poisoned" => {
+                let (batch, suspects) = rest.split_once(' ').unwrap_or((rest, ""));
+                let id = BatchId(batch.trim_start_matches('#').parse().unwrap());
+                Event::Ended(id, Outcome::Poisoned { suspects: suspects.split_whitespace().flat_map(suspected).collect(), why })
+            }
             "drain" => Event::Finish(StopReason::Drained),
             "finish" => Event::Finish(stop()),
             "halt" => Event::Halt(stop()),
@@ -148,6 +156,24 @@ fn seen_at(text: &str) -> OwnerSeen {
     }
 }
 
+/// `0:10..13`: these outputs were refused.
+fn suspected(text: &str) -> Vec<Suspect> {
+    let (partition, range) = text.split_once(':').unwrap();
+    let (first, next) = range.split_once("..").unwrap();
+    let words = "too large".to_owned();
+    let refusal = Refusal { kind: RefusalKind::TooLarge, topic: "out".to_owned(), code: "MSG_SIZE_TOO_LARGE".to_owned(), words };
+    let refusal = Arc::new(refusal);
+    let offsets = first.parse::<i64>().unwrap()..next.parse().unwrap();
+    let suspect = |number| Suspect {
+        partition: place(partition),
+        offset: Offset::new(number).unwrap(),
+        refused: Refused::Output,
+        proof: Proof::Suspected,
+        refusal: Arc::clone(&refusal),
+    };
+    offsets.map(suspect).collect()
+}
+
 fn handed(text: &str) -> Handed {
     let mut words = text.split_whitespace();
     let partition = place(words.next().unwrap());
@@ -183,6 +209,7 @@ fn shown(command: &Command) -> String {
             format!("transact #{} {reason:?}{}", batch.id.0, progress.collect::<String>())
         }
         Command::DiscardOpen => "discard".to_owned(),
+        Command::Condemned(place, offset) => format!("condemned {}@{offset}", place.partition),
         Command::Account(batch) => format!("account #{} x{}", batch.id.0, batch.fates.total()),
         Command::WriteOff(batch) => format!("write-off #{}", batch.id.0),
         Command::GiveBack(places) => format!("give-back{}", places.iter().map(|place| format!(" {}", place.partition)).collect::<String>()),

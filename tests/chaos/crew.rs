@@ -17,6 +17,8 @@ const DRAIN_DEADLINE: Duration = Duration::from_secs(40);
 
 /// One name, and what has become of it.
 struct Member {
+    /// As the ledger and the requests' client ids call it.
+    name: &'static str,
     options: InstanceOptions,
     state: State,
     /// How often its producers were replaced, as far as it was asked.
@@ -46,12 +48,12 @@ pub struct Crew {
 
 impl Crew {
     /// Starts `up` of these instances.
-    pub fn start(options: Vec<InstanceOptions>, up: usize) -> Self {
-        let member = |(index, options): (usize, InstanceOptions)| {
+    pub fn start(members: Vec<(&'static str, InstanceOptions)>, up: usize) -> Self {
+        let member = |(index, (name, options)): (usize, (&'static str, InstanceOptions))| {
             let state = if index < up { State::Up(Instance::start(options.clone())) } else { State::Down };
-            Member { options, state, recycled: 0 }
+            Member { name, options, state, recycled: 0 }
         };
-        Self { members: options.into_iter().enumerate().map(member).collect(), happened: Vec::new() }
+        Self { members: members.into_iter().enumerate().map(member).collect(), happened: Vec::new() }
     }
 
     /// Waits until somebody owns something.
@@ -61,19 +63,43 @@ impl Crew {
         }
     }
 
-    /// Draws one that is up; `None` when it would be the last.
-    fn draw(&mut self, random: &mut Random) -> Option<&mut Member> {
-        let up: Vec<usize> = (0..self.members.len()).filter(|index| matches!(self.members[*index].state, State::Up(_))).collect();
-        let index = usize::try_from(random.below(up.len().max(1) as u64)).ok()?;
-        self.members.get_mut(*up.get(index)?)
-    }
-
     /// Kills one; returns whether there was one.
     pub fn kill(&mut self, random: &mut Random, pause: Duration) -> bool {
         self.change(random, |mut instance| {
             instance.kill9();
             State::DownUntil(Instant::now() + pause)
         })
+    }
+
+    /// Kills one that has a name of its own, and returns that.
+    pub fn kill_named(&mut self, random: &mut Random, pause: Duration) -> Option<&'static str> {
+        let index = self.draw(random, |member| member.options.name.is_some())?;
+        let name = self.members[index].name;
+        self.kill_by_name(name, pause).then_some(name)
+    }
+
+    /// Kills this one, at work or draining; returns whether it lived.
+    pub fn kill_by_name(&mut self, name: &str, pause: Duration) -> bool {
+        let Some(member) = self.members.iter_mut().find(|member| member.name == name) else { return false };
+        let (State::Up(instance) | State::Draining(instance, _)) = &mut member.state else { return false };
+        if instance.exit_code().is_some() {
+            return false;
+        }
+        member.recycled += instance.recycled().values().sum::<u64>();
+        // It may have ended while it was asked.
+        if instance.exit_code().is_none() {
+            instance.kill9();
+        }
+        member.state = State::DownUntil(Instant::now() + pause);
+        true
+    }
+
+    /// Draws one that is up.
+    fn draw(&self, random: &mut Random, is_wished: impl Fn(&Member) -> bool) -> Option<usize> {
+        let is_up = |member: &Member| matches!(member.state, State::Up(_)) && is_wished(member);
+        let up: Vec<usize> = (0..self.members.len()).filter(|index| is_up(&self.members[*index])).collect();
+        let index = usize::try_from(random.below(up.len().max(1) as u64)).ok()?;
+        up.get(index).copied()
     }
 
     /// Freezes one.
@@ -108,8 +134,17 @@ impl Crew {
         started
     }
 
+    /// Starts all that are down, else asks all but one to stop; returns how many it started and how many it asked.
+    pub fn swing(&mut self, random: &mut Random) -> (u64, u64) {
+        match self.scale_up() {
+            0 => (0, self.scale_down(random)),
+            started => (started, 0),
+        }
+    }
+
     fn change(&mut self, random: &mut Random, change: impl FnOnce(Instance) -> State) -> bool {
-        let Some(member) = self.draw(random) else { return false };
+        let Some(index) = self.draw(random, |_| true) else { return false };
+        let member = &mut self.members[index];
         let State::Up(instance) = &mut member.state else { return false };
         let recycled: u64 = instance.recycled().values().sum();
         // It may have ended by itself a moment ago; a signal to it would be an error of ours.
@@ -128,7 +163,7 @@ impl Crew {
     /// When somebody ended in a way no supervisor mends.
     pub fn go_on(&mut self) {
         for member in &mut self.members {
-            let name = member.options.name.clone().unwrap_or_default();
+            let name = member.name;
             member.state = match std::mem::replace(&mut member.state, State::Down) {
                 State::Up(mut instance) => match instance.exit_code() {
                     None => State::Up(instance),
@@ -155,16 +190,15 @@ impl Crew {
         }
     }
 
-    /// Brings everybody up and waits until all are.
+    /// Brings everybody up and waits until all are; who is frozen sleeps its time out.
     pub fn come_together(&mut self, deadline: Duration) {
         let until = Instant::now() + deadline;
         loop {
             for member in &mut self.members {
                 member.state = match std::mem::replace(&mut member.state, State::Down) {
-                    State::FrozenUntil(instance, _) => State::FrozenUntil(instance, Instant::now()),
                     State::Draining(instance, _) => State::Draining(instance, Then::ComeBack),
                     State::Down | State::DownUntil(_) => State::DownUntil(Instant::now()),
-                    up @ State::Up(_) => up,
+                    going @ (State::Up(_) | State::FrozenUntil(..)) => going,
                 };
             }
             self.go_on();
@@ -176,8 +210,13 @@ impl Crew {
         }
     }
 
+    /// Returns what happened since it was last asked.
+    pub fn take_happened(&mut self) -> Vec<String> {
+        std::mem::take(&mut self.happened)
+    }
+
     /// Waits until everybody has drained; returns how often producers were replaced.
-    pub fn drain(mut self) -> (u64, Vec<String>) {
+    pub fn drain(mut self) -> u64 {
         let mut recycled = 0;
         for member in &mut self.members {
             recycled += member.recycled;
@@ -193,7 +232,7 @@ impl Crew {
                 assert_eq!(code, 0, "{} ended with {code}; {}", instance.name(), instance.log_tail());
             }
         }
-        (recycled, self.happened)
+        recycled
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use transom_harness::instance::{Instance, InstanceOptions};
+use transom_harness::instance::{Instance, InstanceOptions, Signal};
 use transom_harness::scenario::Random;
 
 /// Drained; asked to try again; no broker answers; killed.
@@ -12,6 +12,8 @@ const HARMLESS_EXITS: [i32; 4] = [0, 75, 69, 137];
 const NAME_TAKEN: (i32, &str) = (78, "another process joined the group under our instance name");
 /// A pause before somebody who ended by itself is started again, as a supervisor would.
 const SUPERVISOR_PAUSE: Duration = Duration::from_millis(500);
+/// From SIGKILL until the process is gone.
+const KILL_DEADLINE: Duration = Duration::from_secs(10);
 /// A drain at the end, when nothing goes wrong any more.
 const DRAIN_DEADLINE: Duration = Duration::from_secs(40);
 
@@ -65,10 +67,8 @@ impl Crew {
 
     /// Kills one; returns whether there was one.
     pub fn kill(&mut self, random: &mut Random, pause: Duration) -> bool {
-        self.change(random, |mut instance| {
-            instance.kill9();
-            State::DownUntil(Instant::now() + pause)
-        })
+        let Some(index) = self.draw(random, |_| true) else { return false };
+        self.kill_by_name(self.members[index].name, pause)
     }
 
     /// Kills one that has a name of its own, and returns that.
@@ -82,14 +82,11 @@ impl Crew {
     pub fn kill_by_name(&mut self, name: &str, pause: Duration) -> bool {
         let Some(member) = self.members.iter_mut().find(|member| member.name == name) else { return false };
         let (State::Up(instance) | State::Draining(instance, _)) = &mut member.state else { return false };
-        if instance.exit_code().is_some() {
+        member.recycled += instance.recycled().values().sum::<u64>();
+        if !instance.is_sent(Signal::KILL) {
             return false;
         }
-        member.recycled += instance.recycled().values().sum::<u64>();
-        // It may have ended while it was asked.
-        if instance.exit_code().is_none() {
-            instance.kill9();
-        }
+        instance.exits_within(KILL_DEADLINE);
         member.state = State::DownUntil(Instant::now() + pause);
         true
     }
@@ -102,26 +99,24 @@ impl Crew {
         up.get(index).copied()
     }
 
-    /// Freezes one.
+    /// Freezes one; not the last, or nothing would happen until it thaws.
     pub fn freeze(&mut self, random: &mut Random, lasts: Duration) -> bool {
-        self.change(random, |mut instance| {
-            instance.freeze();
-            State::FrozenUntil(instance, Instant::now() + lasts)
-        })
+        self.up() > 1 && self.signal(random, Signal::STOP, |instance| State::FrozenUntil(instance, Instant::now() + lasts))
     }
 
     /// Asks one to stop.
     pub fn terminate(&mut self, random: &mut Random, then: Then) -> bool {
-        self.change(random, |mut instance| {
-            instance.terminate();
-            State::Draining(instance, then)
-        })
+        self.signal(random, Signal::TERM, |instance| State::Draining(instance, then))
+    }
+
+    /// Returns how many are up.
+    pub fn up(&self) -> usize {
+        self.members.iter().filter(|member| matches!(member.state, State::Up(_))).count()
     }
 
     /// Asks all but one to stop; returns how many.
     pub fn scale_down(&mut self, random: &mut Random) -> u64 {
-        let up = self.members.iter().filter(|member| matches!(member.state, State::Up(_))).count();
-        (1..up).filter(|_| self.terminate(random, Then::StayDown)).count() as u64
+        (1..self.up()).filter(|_| self.terminate(random, Then::StayDown)).count() as u64
     }
 
     /// Starts all that are down; returns how many.
@@ -142,18 +137,19 @@ impl Crew {
         }
     }
 
-    fn change(&mut self, random: &mut Random, change: impl FnOnce(Instance) -> State) -> bool {
+    /// Sends a signal to one; returns whether there was one who got it.
+    fn signal(&mut self, random: &mut Random, signal: Signal, next: impl FnOnce(Instance) -> State) -> bool {
         let Some(index) = self.draw(random, |_| true) else { return false };
         let member = &mut self.members[index];
         let State::Up(instance) = &mut member.state else { return false };
         let recycled: u64 = instance.recycled().values().sum();
-        // It may have ended by itself a moment ago; a signal to it would be an error of ours.
-        if instance.exit_code().is_some() {
+        // It may have ended by itself a moment ago; it is found out when we go on.
+        if !instance.is_sent(signal) {
             return false;
         }
         let State::Up(instance) = std::mem::replace(&mut member.state, State::Down) else { return false };
         member.recycled += recycled;
-        member.state = change(instance);
+        member.state = next(instance);
         true
     }
 
@@ -174,7 +170,8 @@ impl Crew {
                     }
                 },
                 State::FrozenUntil(mut instance, until) if until <= Instant::now() => {
-                    instance.thaw();
+                    // Somebody who was ending when the signal came has ended.
+                    instance.is_sent(Signal::CONT);
                     State::Up(instance)
                 }
                 State::Draining(mut instance, then) => match (instance.exit_code(), then) {

@@ -121,16 +121,16 @@ const KINDS_OF_A_PROTOCOL: usize = 2;
 impl Fault {
     /// Draws the next one.
     pub fn draw(random: &mut Random, ground: Ground, setup: &Setup) -> Self {
-        match random.below(30) {
-            0..5 => Self::Kill(random.between_ms(0, 2_000)),
-            5..11 => Self::KillAt(Point::draw(random)),
+        match random.below(36) {
+            0..4 => Self::Kill(random.between_ms(0, 2_000)),
+            4..11 => Self::KillAt(Point::draw(random)),
             11..13 => Self::Freeze(random.between_ms(5_000, 12_000)),
             13 => Self::draw_long_freeze(random, setup.transaction),
             14..16 => Self::Terminate,
             16 => Self::ScaleUp,
             17 => Self::ScaleDown,
             18 => Self::ScaleStorm(random.between_ms(2_000, 5_000)),
-            19..27 => Self::Network(Interference::draw(random, setup.protocol)),
+            19..33 => Self::Network(Interference::draw(random, setup.protocol)),
             _ => Self::Broker(BrokerFault::draw(random, ground)),
         }
     }
@@ -288,7 +288,8 @@ impl Tally {
     pub fn line(&self) -> String {
         let mut groups: BTreeMap<&str, u64> = BTreeMap::new();
         for (row, number) in &self.0 {
-            let begins = ["kill -9 at random", "kill -9", "SIGSTOP", "SIGTERM", "scale", "network", "broker"].into_iter().find(|group| row.starts_with(group));
+            let begins =
+                ["kill -9 at random", "kill -9", "SIGSTOP", "SIGTERM", "scale", "network", "broker"].into_iter().find(|group| row.starts_with(group));
             *groups.entry(begins.unwrap_or(row)).or_default() += number;
         }
         let named = groups.remove("kill -9").map(|number| ("kill -9 at a named point", number));

@@ -41,7 +41,9 @@ pub fn play(stage: &Stage, ground: Ground, crew: &mut Crew, record: &mut Record<
             harm.go_on(crew, record);
             if next <= Instant::now() {
                 next = Instant::now() + record.random.between_ms(150, 1_000);
-                let fault = Fault::draw(record.random, ground, record.setup);
+                let drawn = Fault::draw(record.random, ground, record.setup);
+                // To an empty stage nothing can happen.
+                let fault = if crew.up() == 0 { Fault::ScaleUp } else { drawn };
                 let number = harm.begin(fault, crew, record);
                 record.note(format!("{fault:?}: {number}"));
                 record.count(&fault, number);

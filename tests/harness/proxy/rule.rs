@@ -14,6 +14,8 @@ pub mod kind {
     pub const FETCH: i16 = 1;
     /// Offsets outside a transaction.
     pub const OFFSET_COMMIT: i16 = 8;
+    /// Asks who coordinates a group or a transactional id.
+    pub const FIND_COORDINATOR: i16 = 10;
     /// Joins a group.
     pub const JOIN_GROUP: i16 = 11;
     /// A member lives.

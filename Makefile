@@ -23,8 +23,10 @@ lint: check-build-tools ## formatting and lints; a warning is an error
 	cargo fmt --all --check
 	cargo clippy $(CARGO_FLAGS) --all-targets -- -D warnings
 
-# Two test threads: more of them only make the one broker slower.
-test: check-build-tools check-broker lint build ## all tests, on a real broker started for them (or KAFKA_BOOTSTRAP_SERVERS)
+# Six episodes, two of them on three brokers, before the tests: a failure there ends it. Two test threads: more of them only make the
+# one broker slower.
+test: check-build-tools check-broker lint build ## all tests, on a real broker started for them (or KAFKA_BOOTSTRAP_SERVERS); first six episodes of chaos
+	target/release/chaos --episodes 6 --seed 1
 	$(HARNESS) with-broker -- cargo test $(CARGO_FLAGS) --no-fail-fast -- --test-threads=2
 
 demo: build ## a pipeline on a real broker, with instances that crash
@@ -33,7 +35,7 @@ demo: build ## a pipeline on a real broker, with instances that crash
 EPISODES ?= 10
 SEED ?= 1
 
-chaos: check-broker build ## EPISODES of live traffic under faults drawn from SEED, each judged by the oracle
+chaos: check-broker build ## EPISODES of live traffic, faults drawn from SEED, every third on three brokers; each judged by the oracle
 	target/release/chaos --episodes $(EPISODES) --seed $(SEED)
 
 planted: check-broker build ## rules of the client switched off one by one; the oracle must notice each

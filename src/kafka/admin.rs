@@ -12,6 +12,12 @@ use libc::{c_int, size_t};
 use std::ptr::NonNull;
 use std::time::{Duration, Instant};
 
+/// When the client library itself gives up a question to a group's coordinator. It must not while the coordinator is only looked for: librdkafka
+/// 2.12.1 then forgets that it goes on looking, and releases the question a second time when it finds one, of which the process
+/// dies (`rd_kafka_admin_coord_request` fails, so `rd_kafka_coord_req_fail` calls back with what was freed). We stop waiting much earlier;
+/// the late answer goes where nobody reads. Longer than brokers are away, short enough to notice a dead connection that carries nothing else.
+const COORDINATOR_REQUEST_LIMIT: Duration = Duration::from_secs(600);
+
 /// A plain client for requests beside the stream.
 pub struct Admin {
     pub(crate) client: Handle,
@@ -328,8 +334,12 @@ pub(crate) fn group_offsets(
     // SAFETY: name and list are copied; the object is ours and freed below.
     let mut listing = unsafe { ffi::rd_kafka_ListConsumerGroupOffsets_new(c_string(group).as_ptr(), list_ptr) };
     let stable = |options| {
-        // SAFETY: the options are alive.
+        let mut text = [0; 256];
+        // SAFETY: the options are alive, the buffer is as long as it says.
         let _ = ClientError::check(unsafe { ffi::rd_kafka_AdminOptions_set_require_stable_offsets(options, c_int::from(require_stable)) });
+        let limit = milliseconds(COORDINATOR_REQUEST_LIMIT);
+        // SAFETY: as above.
+        unsafe { ffi::rd_kafka_AdminOptions_set_request_timeout(options, limit, text.as_mut_ptr(), text.len()) };
     };
     let event = request(client, ffi::ADMIN_OP_LISTCONSUMERGROUPOFFSETS, timeout, stable, |rk, options, queue| {
         // SAFETY: all objects are alive; the request is copied.

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use transom_harness::instance::{Instance, InstanceOptions};
+use transom_harness::instance::{Instance, InstanceOptions, Signal};
 use transom_harness::scenario::Random;
 
 /// Drained; asked to try again; no broker answers; killed.
@@ -12,11 +12,15 @@ const HARMLESS_EXITS: [i32; 4] = [0, 75, 69, 137];
 const NAME_TAKEN: (i32, &str) = (78, "another process joined the group under our instance name");
 /// A pause before somebody who ended by itself is started again, as a supervisor would.
 const SUPERVISOR_PAUSE: Duration = Duration::from_millis(500);
+/// From SIGKILL until the process is gone.
+const KILL_DEADLINE: Duration = Duration::from_secs(10);
 /// A drain at the end, when nothing goes wrong any more.
 const DRAIN_DEADLINE: Duration = Duration::from_secs(40);
 
 /// One name, and what has become of it.
 struct Member {
+    /// As the ledger and the requests' client ids call it.
+    name: &'static str,
     options: InstanceOptions,
     state: State,
     /// How often its producers were replaced, as far as it was asked.
@@ -46,12 +50,12 @@ pub struct Crew {
 
 impl Crew {
     /// Starts `up` of these instances.
-    pub fn start(options: Vec<InstanceOptions>, up: usize) -> Self {
-        let member = |(index, options): (usize, InstanceOptions)| {
+    pub fn start(members: Vec<(&'static str, InstanceOptions)>, up: usize) -> Self {
+        let member = |(index, (name, options)): (usize, (&'static str, InstanceOptions))| {
             let state = if index < up { State::Up(Instance::start(options.clone())) } else { State::Down };
-            Member { options, state, recycled: 0 }
+            Member { name, options, state, recycled: 0 }
         };
-        Self { members: options.into_iter().enumerate().map(member).collect(), happened: Vec::new() }
+        Self { members: members.into_iter().enumerate().map(member).collect(), happened: Vec::new() }
     }
 
     /// Waits until somebody owns something.
@@ -61,41 +65,58 @@ impl Crew {
         }
     }
 
-    /// Draws one that is up; `None` when it would be the last.
-    fn draw(&mut self, random: &mut Random) -> Option<&mut Member> {
-        let up: Vec<usize> = (0..self.members.len()).filter(|index| matches!(self.members[*index].state, State::Up(_))).collect();
-        let index = usize::try_from(random.below(up.len().max(1) as u64)).ok()?;
-        self.members.get_mut(*up.get(index)?)
-    }
-
     /// Kills one; returns whether there was one.
     pub fn kill(&mut self, random: &mut Random, pause: Duration) -> bool {
-        self.change(random, |mut instance| {
-            instance.kill9();
-            State::DownUntil(Instant::now() + pause)
-        })
+        let Some(index) = self.draw(random, |_| true) else { return false };
+        self.kill_by_name(self.members[index].name, pause)
     }
 
-    /// Freezes one.
+    /// Kills one that has a name of its own, and returns that.
+    pub fn kill_named(&mut self, random: &mut Random, pause: Duration) -> Option<&'static str> {
+        let index = self.draw(random, |member| member.options.name.is_some())?;
+        let name = self.members[index].name;
+        self.kill_by_name(name, pause).then_some(name)
+    }
+
+    /// Kills this one, at work or draining; returns whether it lived.
+    pub fn kill_by_name(&mut self, name: &str, pause: Duration) -> bool {
+        let Some(member) = self.members.iter_mut().find(|member| member.name == name) else { return false };
+        let (State::Up(instance) | State::Draining(instance, _)) = &mut member.state else { return false };
+        member.recycled += instance.recycled().values().sum::<u64>();
+        if !instance.is_sent(Signal::KILL) {
+            return false;
+        }
+        instance.exits_within(KILL_DEADLINE);
+        member.state = State::DownUntil(Instant::now() + pause);
+        true
+    }
+
+    /// Draws one that is up.
+    fn draw(&self, random: &mut Random, is_wished: impl Fn(&Member) -> bool) -> Option<usize> {
+        let is_up = |member: &Member| matches!(member.state, State::Up(_)) && is_wished(member);
+        let up: Vec<usize> = (0..self.members.len()).filter(|index| is_up(&self.members[*index])).collect();
+        let index = usize::try_from(random.below(up.len().max(1) as u64)).ok()?;
+        up.get(index).copied()
+    }
+
+    /// Freezes one; not the last, or nothing would happen until it thaws.
     pub fn freeze(&mut self, random: &mut Random, lasts: Duration) -> bool {
-        self.change(random, |mut instance| {
-            instance.freeze();
-            State::FrozenUntil(instance, Instant::now() + lasts)
-        })
+        self.up() > 1 && self.signal(random, Signal::STOP, |instance| State::FrozenUntil(instance, Instant::now() + lasts))
     }
 
     /// Asks one to stop.
     pub fn terminate(&mut self, random: &mut Random, then: Then) -> bool {
-        self.change(random, |mut instance| {
-            instance.terminate();
-            State::Draining(instance, then)
-        })
+        self.signal(random, Signal::TERM, |instance| State::Draining(instance, then))
+    }
+
+    /// Returns how many are up.
+    pub fn up(&self) -> usize {
+        self.members.iter().filter(|member| matches!(member.state, State::Up(_))).count()
     }
 
     /// Asks all but one to stop; returns how many.
     pub fn scale_down(&mut self, random: &mut Random) -> u64 {
-        let up = self.members.iter().filter(|member| matches!(member.state, State::Up(_))).count();
-        (1..up).filter(|_| self.terminate(random, Then::StayDown)).count() as u64
+        (1..self.up()).filter(|_| self.terminate(random, Then::StayDown)).count() as u64
     }
 
     /// Starts all that are down; returns how many.
@@ -108,17 +129,27 @@ impl Crew {
         started
     }
 
-    fn change(&mut self, random: &mut Random, change: impl FnOnce(Instance) -> State) -> bool {
-        let Some(member) = self.draw(random) else { return false };
+    /// Starts all that are down, else asks all but one to stop; returns how many it started and how many it asked.
+    pub fn swing(&mut self, random: &mut Random) -> (u64, u64) {
+        match self.scale_up() {
+            0 => (0, self.scale_down(random)),
+            started => (started, 0),
+        }
+    }
+
+    /// Sends a signal to one; returns whether there was one who got it.
+    fn signal(&mut self, random: &mut Random, signal: Signal, next: impl FnOnce(Instance) -> State) -> bool {
+        let Some(index) = self.draw(random, |_| true) else { return false };
+        let member = &mut self.members[index];
         let State::Up(instance) = &mut member.state else { return false };
         let recycled: u64 = instance.recycled().values().sum();
-        // It may have ended by itself a moment ago; a signal to it would be an error of ours.
-        if instance.exit_code().is_some() {
+        // It may have ended by itself a moment ago; it is found out when we go on.
+        if !instance.is_sent(signal) {
             return false;
         }
         let State::Up(instance) = std::mem::replace(&mut member.state, State::Down) else { return false };
         member.recycled += recycled;
-        member.state = change(instance);
+        member.state = next(instance);
         true
     }
 
@@ -128,7 +159,7 @@ impl Crew {
     /// When somebody ended in a way no supervisor mends.
     pub fn go_on(&mut self) {
         for member in &mut self.members {
-            let name = member.options.name.clone().unwrap_or_default();
+            let name = member.name;
             member.state = match std::mem::replace(&mut member.state, State::Down) {
                 State::Up(mut instance) => match instance.exit_code() {
                     None => State::Up(instance),
@@ -139,7 +170,8 @@ impl Crew {
                     }
                 },
                 State::FrozenUntil(mut instance, until) if until <= Instant::now() => {
-                    instance.thaw();
+                    // Somebody who was ending when the signal came has ended.
+                    instance.is_sent(Signal::CONT);
                     State::Up(instance)
                 }
                 State::Draining(mut instance, then) => match (instance.exit_code(), then) {
@@ -155,16 +187,15 @@ impl Crew {
         }
     }
 
-    /// Brings everybody up and waits until all are.
+    /// Brings everybody up and waits until all are; who is frozen sleeps its time out.
     pub fn come_together(&mut self, deadline: Duration) {
         let until = Instant::now() + deadline;
         loop {
             for member in &mut self.members {
                 member.state = match std::mem::replace(&mut member.state, State::Down) {
-                    State::FrozenUntil(instance, _) => State::FrozenUntil(instance, Instant::now()),
                     State::Draining(instance, _) => State::Draining(instance, Then::ComeBack),
                     State::Down | State::DownUntil(_) => State::DownUntil(Instant::now()),
-                    up @ State::Up(_) => up,
+                    going @ (State::Up(_) | State::FrozenUntil(..)) => going,
                 };
             }
             self.go_on();
@@ -176,8 +207,13 @@ impl Crew {
         }
     }
 
+    /// Returns what happened since it was last asked.
+    pub fn take_happened(&mut self) -> Vec<String> {
+        std::mem::take(&mut self.happened)
+    }
+
     /// Waits until everybody has drained; returns how often producers were replaced.
-    pub fn drain(mut self) -> (u64, Vec<String>) {
+    pub fn drain(mut self) -> u64 {
         let mut recycled = 0;
         for member in &mut self.members {
             recycled += member.recycled;
@@ -193,7 +229,7 @@ impl Crew {
                 assert_eq!(code, 0, "{} ended with {code}; {}", instance.name(), instance.log_tail());
             }
         }
-        (recycled, self.happened)
+        recycled
     }
 }
 

@@ -3,10 +3,12 @@
 use std::fmt::Write as _;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::time::Instant;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use transom_harness::scenario::Scenario;
 use transom_harness::wire::{OffsetsAsked, ReadRecord};
+
+use crate::stage::Stage;
 
 /// What happened when.
 pub struct Ledger {
@@ -16,7 +18,11 @@ pub struct Ledger {
 
 impl Ledger {
     pub fn open(seed: u64) -> Self {
-        Self { begun: Instant::now(), text: format!("seed {seed}\n") }
+        let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        let day = Duration::from_secs(since.as_secs() % 86_400);
+        let (hour, minute, second) = (day.as_secs() / 3_600, day.as_secs() / 60 % 60, day.as_secs() % 60);
+        let text = format!("seed {seed}, begun at {hour:02}:{minute:02}:{second:02}.{:03} UTC\n", since.subsec_millis());
+        Self { begun: Instant::now(), text }
     }
 
     pub fn note(&mut self, line: String) {
@@ -24,8 +30,8 @@ impl Ledger {
     }
 }
 
-/// Keeps the instances' files and logs, the ledger, the topics and the committed offsets; returns where.
-pub fn keep(t: &Scenario, ledger: &Ledger, words: &str, directory: &Path) -> anyhow::Result<PathBuf> {
+/// Keeps the files and logs of instances and brokers, the ledger, the topics and the committed offsets; returns where.
+pub fn keep(t: &Scenario, stage: &Stage, ledger: &Ledger, words: &str, directory: &Path) -> anyhow::Result<PathBuf> {
     fs::create_dir_all(directory)?;
     for entry in fs::read_dir(t.directory())? {
         let path = entry?.path();
@@ -34,6 +40,9 @@ pub fn keep(t: &Scenario, ledger: &Ledger, words: &str, directory: &Path) -> any
         }
     }
     fs::write(directory.join("ledger.txt"), format!("{}\n{words}\n", ledger.text))?;
+    for (number, log) in stage.logs().into_iter().enumerate() {
+        fs::write(directory.join(format!("broker-{number}.log")), log)?;
+    }
     // The broker may be what has failed; the rest of the evidence is worth having all the same.
     if let Err(error) = keep_topics(t, directory) {
         fs::write(directory.join("topics-unread.txt"), format!("{error:#}\n"))?;
@@ -42,8 +51,11 @@ pub fn keep(t: &Scenario, ledger: &Ledger, words: &str, directory: &Path) -> any
 }
 
 fn keep_topics(t: &Scenario, directory: &Path) -> anyhow::Result<()> {
-    for topic in ["in", "out", "dlq"] {
-        let name = t.full(topic);
+    let topics = t.client().topics()?;
+    for (topic, name) in ["in", "in_b", "out", "dlq"].map(|topic| (topic, t.full(topic))) {
+        if !topics.contains_key(&name) {
+            continue;
+        }
         fs::write(directory.join(format!("{topic}-committed.tsv")), table(&t.client().read_committed(&name)?))?;
         fs::write(directory.join(format!("{topic}-all.tsv")), table(&t.client().read_uncommitted(&name)?))?;
     }

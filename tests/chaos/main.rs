@@ -4,14 +4,19 @@ mod crew;
 mod episode;
 mod evidence;
 mod faults;
+mod harm;
 mod network;
+mod points;
+mod setup;
+mod stage;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Instant;
 
-use episode::{Stage, Verdict};
+use episode::Verdict;
 use faults::Tally;
+use stage::{Ground, Stages};
 
 const USAGE: &str = "\
 Usage: chaos [--episodes N] [--seed S] [--keep DIRECTORY]
@@ -59,25 +64,26 @@ fn parse(arguments: &[String]) -> Option<Options> {
 /// Returns how many episodes failed.
 fn run(options: &Options) -> anyhow::Result<u64> {
     let begun = Instant::now();
-    let mut all = Tally::default();
+    let (mut all, mut kinds_all) = (Tally::default(), Tally::default());
     let (mut passed, mut failed, mut records) = (0, 0, 0);
-    let mut stage = Stage::set()?;
+    let mut stages = Stages::default();
     for seed in options.seed..options.seed + options.episodes {
-        let Verdict { faults, failure, inputs } = episode::run(&mut stage, seed, &options.keep)?;
+        let ground = Ground::of(seed);
+        let Verdict { faults, kinds, failure, inputs } = episode::run(stages.get(ground)?, ground, seed, &options.keep)?;
         all.add(&faults);
+        kinds.into_iter().for_each(|kind| kinds_all.count(kind, 1));
         records += inputs;
         match failure {
             None => passed += 1,
             Some(failure) => {
                 failed += 1;
                 println!("{failure}\nto repeat: make chaos EPISODES=1 SEED={seed}");
-                // What went wrong may have left something behind; the next episode shall not be blamed for it.
-                stage = Stage::set()?;
+                stages.strike(ground);
             }
         }
     }
-    println!("\n{all}");
-    println!("{records} records, {:.0} s", begun.elapsed().as_secs_f64());
+    println!("\nepisodes\n{kinds_all}\nfaults\n{all}{:>6}  faults in all", all.total());
+    println!("\n{records} records, {:.0} s", begun.elapsed().as_secs_f64());
     println!("{passed} passed, {failed} failed");
     Ok(failed)
 }

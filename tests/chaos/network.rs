@@ -4,7 +4,7 @@ use std::time::Instant;
 
 use transom_harness::proxy::{Action, Armed, Proxy, Rule};
 
-use crate::faults::{Fault, Interference, Tally};
+use crate::faults::{Interference, Tally};
 
 /// What the network is doing.
 #[derive(Default)]
@@ -33,7 +33,7 @@ impl Network {
 
     fn end(over: Vec<(Interference, Armed, Instant)>, proxy: &Proxy, tally: &mut Tally) {
         for (interference, armed, _) in over {
-            tally.count(Fault::Network(interference).row(), armed.caught());
+            tally.count(interference.row(), armed.caught());
             armed.release();
             // The library waits a minute for an answer; a network that loses packets also loses connections.
             if interference.action == Action::DropAnswer && armed.caught() > 0 && interference.first.is_multiple_of(2) {

@@ -13,12 +13,12 @@
 mod certificates;
 mod docker;
 mod java;
+mod properties;
+mod replicated;
 
-use std::collections::BTreeMap;
 use std::fmt;
-use std::hash::{BuildHasher, Hasher, RandomState};
 use std::io::{Read, Write};
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::net::{SocketAddr, TcpStream};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -26,6 +26,10 @@ use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail, ensure};
+
+use properties::{Ports, broker_properties};
+
+pub use replicated::Replicated;
 
 /// Names the brokers to use instead of starting one.
 pub const BOOTSTRAP_VARIABLE: &str = "KAFKA_BOOTSTRAP_SERVERS";
@@ -165,6 +169,15 @@ pub fn choose_backend(wished: Option<Backend>) -> Result<Backend, NoBackend> {
     Err(NoBackend { findings })
 }
 
+/// Where a broker's addresses are reached. Means something to containers only.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Network {
+    /// From outside, through mapped ports.
+    Own,
+    /// From other brokers too, which share the host's addresses.
+    Host,
+}
+
 /// One broker that belongs to its owner: dropping it removes process or container, and data.
 ///
 /// Its calls block, so they must not be made from an async function.
@@ -191,8 +204,15 @@ impl Cluster {
     /// # Errors
     /// [`NoBackend`] when there is nothing to run it with; otherwise what the broker said last.
     pub fn start(options: ClusterOptions) -> anyhow::Result<Cluster> {
-        let backend = choose_backend(options.backend)?;
         let ports = Ports { proxy: options.proxied_as, ..Ports::choose().context("choose free ports")? };
+        let mut cluster = Cluster::launch(&options, ports, Network::Own)?;
+        cluster.wait_until_ready()?;
+        Ok(cluster)
+    }
+
+    /// Starts a broker and does not wait for it.
+    fn launch(options: &ClusterOptions, ports: Ports, network: Network) -> anyhow::Result<Cluster> {
+        let backend = choose_backend(options.backend)?;
         let directory = tempfile::Builder::new().prefix("transom-broker-").tempdir()?.keep();
         let name = directory.file_name().context("data directory without a name")?.to_string_lossy().into_owned();
         let mut guard = Guard::start(&directory, &name, backend)?;
@@ -211,15 +231,13 @@ impl Cluster {
             password: SASL_PASSWORD,
         });
         let node = match backend {
-            Backend::Docker => Node::Docker(docker::Node::start(&name, ports, &properties)?),
+            Backend::Docker => Node::Docker(docker::Node::start(&name, ports, network, &properties)?),
             Backend::Java => Node::Java(java::Node::start(&directory, &properties)?),
         };
         guard.watch(node.process_id())?;
 
         let bootstrap = format!("127.0.0.1:{}", ports.plaintext);
-        let mut cluster = Cluster { backend, bootstrap, ports, secure, node, guard };
-        cluster.wait_until_ready()?;
-        Ok(cluster)
+        Ok(Cluster { backend, bootstrap, ports, secure, node, guard })
     }
 
     /// Returns the brokers that all tests of this process may share: those named by `KAFKA_BOOTSTRAP_SERVERS`, else one that
@@ -307,12 +325,17 @@ impl Cluster {
         }
     }
 
+    /// Returns everything the broker has logged, over all its lives.
+    pub fn log(&self) -> String {
+        match &self.node {
+            Node::Docker(node) => node.log(),
+            Node::Java(node) => node.log(),
+        }
+    }
+
     /// Returns the last lines of the broker's log, for a failure's message.
     pub fn log_tail(&self) -> String {
-        match &self.node {
-            Node::Docker(node) => node.log_tail(),
-            Node::Java(node) => node.log_tail(),
-        }
+        last_lines(&self.log())
     }
 
     fn wait_until_ready(&mut self) -> anyhow::Result<()> {
@@ -393,47 +416,6 @@ impl SharedCluster {
     }
 }
 
-/// Host ports, which inside a container are the same: the broker also reaches itself by its advertised address.
-#[derive(Clone, Copy, Debug)]
-struct Ports {
-    plaintext: u16,
-    secure: u16,
-    controller: u16,
-    proxied: u16,
-    /// The proxy's own port, if there is one.
-    proxy: Option<u16>,
-}
-
-impl Ports {
-    /// Below the range from which the kernel gives ports to outgoing connections: while the broker is down, none of those may
-    /// take its place.
-    const RANGE: std::ops::Range<u16> = 20_000..32_000;
-    const TRIES: usize = 200;
-
-    fn choose() -> anyhow::Result<Ports> {
-        // Held until all four are chosen, so that they differ.
-        let mut held = Vec::new();
-        for _ in 0..Ports::TRIES {
-            if held.len() == 4 {
-                break;
-            }
-            // At random, because several test programs choose at the same moment.
-            let random = RandomState::new().build_hasher().finish();
-            let width = u64::from(Ports::RANGE.end - Ports::RANGE.start);
-            let port = Ports::RANGE.start + u16::try_from(random % width)?;
-            if let Ok(listener) = TcpListener::bind(("0.0.0.0", port)) {
-                held.push((port, listener));
-            }
-        }
-        match held.as_slice() {
-            [(plaintext, _), (secure, _), (controller, _), (proxied, _)] => {
-                Ok(Ports { plaintext: *plaintext, secure: *secure, controller: *controller, proxied: *proxied, proxy: None })
-            }
-            _ => bail!("fewer than four free ports found in {:?}", Ports::RANGE),
-        }
-    }
-}
-
 /// Kills the broker and removes its data as soon as this process is gone, or when dropped.
 #[derive(Debug)]
 struct Guard {
@@ -487,83 +469,17 @@ impl Drop for Guard {
     }
 }
 
-/// Returns all properties of the one broker: what it needs to run, defaults that suit tests, then the caller's own.
-fn broker_properties(
-    overrides: &[(String, String)],
-    backend: Backend,
-    ports: Ports,
-    certificates: Option<&certificates::Certificates>,
-    directory: &Path,
-) -> BTreeMap<String, String> {
-    let (listen, log_dirs) = match backend {
-        // A port is mapped to the container's outer address; the directory is one that the image's user may write to.
-        Backend::Docker => ("0.0.0.0", "/tmp/kraft-combined-logs".to_owned()),
-        Backend::Java => ("127.0.0.1", directory.join("data").display().to_string()),
-    };
-    let Ports { plaintext, secure, controller, proxied, proxy } = ports;
-    let mut listeners = format!("PLAINTEXT://{listen}:{plaintext},CONTROLLER://127.0.0.1:{controller}");
-    let mut advertised = format!("PLAINTEXT://127.0.0.1:{plaintext}");
-    // Not named SASL_SSL: the image's start script would demand a keystore file and a login configuration for that name.
-    let protocols = "CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT,PROXIED:PLAINTEXT,SECURE:SASL_SSL";
-    let mut properties = BTreeMap::new();
-    listeners.extend(proxy.map(|_| format!(",PROXIED://{listen}:{proxied}")));
-    advertised.extend(proxy.map(|proxy| format!(",PROXIED://127.0.0.1:{proxy}")));
-    if let Some(certificates) = certificates {
-        listeners.push_str(&format!(",SECURE://{listen}:{secure}"));
-        advertised.push_str(&format!(",SECURE://localhost:{secure}"));
-        let login = format!("org.apache.kafka.common.security.plain.PlainLoginModule required user_{SASL_USER}=\"{SASL_PASSWORD}\";");
-        // A property holds a PEM text with its line ends escaped.
-        let pem = |text: &str| text.trim().replace('\n', "\\n");
-        for (key, value) in [
-            ("sasl.enabled.mechanisms", "PLAIN".to_owned()),
-            ("plain.sasl.jaas.config", login),
-            ("ssl.keystore.type", "PEM".to_owned()),
-            ("ssl.keystore.certificate.chain", pem(&certificates.server_chain)),
-            ("ssl.keystore.key", pem(&certificates.server_key)),
-        ] {
-            properties.insert(format!("listener.name.secure.{key}"), value);
-        }
-    }
-    for (key, value) in [
-        ("process.roles", "broker,controller"),
-        ("node.id", "1"),
-        ("controller.quorum.voters", &format!("1@127.0.0.1:{controller}")),
-        ("controller.listener.names", "CONTROLLER"),
-        ("inter.broker.listener.name", "PLAINTEXT"),
-        ("listener.security.protocol.map", protocols),
-        ("listeners", &listeners),
-        ("advertised.listeners", &advertised),
-        ("log.dirs", &log_dirs),
-        // One broker cannot replicate; without these the first transaction waits for ever.
-        ("offsets.topic.replication.factor", "1"),
-        ("transaction.state.log.replication.factor", "1"),
-        ("transaction.state.log.min.isr", "1"),
-        ("share.coordinator.state.topic.replication.factor", "1"),
-        ("share.coordinator.state.topic.min.isr", "1"),
-        // 50 of each by default: most of the time to the first committed transaction.
-        ("offsets.topic.num.partitions", "8"),
-        ("transaction.state.log.num.partitions", "8"),
-        // Tests wait for rebalances; production waits 3 s for stragglers.
-        ("group.initial.rebalance.delay.ms", "0"),
-        // Lets a test see a member time out in a second or two instead of 6 and 45.
-        ("group.min.session.timeout.ms", "1000"),
-        ("group.consumer.min.session.timeout.ms", "1000"),
-        ("group.consumer.min.heartbeat.interval.ms", "100"),
-        // A topic that comes into being by a typo hides the typo.
-        ("auto.create.topics.enable", "false"),
-    ] {
-        properties.insert(key.to_owned(), value.to_owned());
-    }
-    properties.extend(overrides.iter().cloned());
-    properties
-}
-
 fn connect(port: u16) -> anyhow::Result<TcpStream> {
     const PATIENCE: Duration = Duration::from_secs(2);
     let stream = TcpStream::connect_timeout(&SocketAddr::from(([127, 0, 0, 1], port)), PATIENCE)?;
     stream.set_read_timeout(Some(PATIENCE))?;
     stream.set_write_timeout(Some(PATIENCE))?;
     Ok(stream)
+}
+
+fn last_lines(log: &str) -> String {
+    let lines: Vec<&str> = log.lines().collect();
+    lines[lines.len().saturating_sub(LOG_TAIL_LINES)..].join("\n")
 }
 
 /// Asks for Metadata and returns how many brokers take part. An open port proves little: Docker opens it before the broker does,

@@ -13,8 +13,10 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
 use anyhow::Context;
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::{Pid, kill_process};
 use serde::Deserialize;
+
+pub use rustix::process::Signal;
 
 /// Names the program under test; without it, the one beside the test programs is taken.
 pub const BINARY_VARIABLE: &str = "TRANSOM_BINARY";
@@ -347,6 +349,17 @@ impl Instance {
         self.terminate();
         let code = self.exits_within(deadline);
         assert_eq!(code, 0, "{} ended with {code}; {}", self.name(), self.log_tail());
+    }
+
+    /// Sends a signal unless it has ended by itself; returns whether it had not. For tests in which it may.
+    #[track_caller]
+    pub fn is_sent(&mut self, signal: Signal) -> bool {
+        let is_alive = self.process.ended().is_none();
+        if is_alive {
+            // Ended a moment ago it is still a child of ours, which nobody has waited for.
+            kill_process(self.process.id, signal).expect("signal a child of ours");
+        }
+        is_alive
     }
 
     #[track_caller]

@@ -1,4 +1,4 @@
-//! A proxy in front of a broker that knows where a request begins and ends, and what it asks for.
+//! A proxy in front of brokers that knows where a request begins and ends, and what it asks for.
 //!
 //! Rules are armed while a test runs: the n-th request of a kind is delayed, held, cut off or robbed of its answer; all else
 //! passes. A held request outlives its client's connection: the connection to the broker stays open, and the request is
@@ -21,7 +21,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::Context;
 
-use crate::broker::{Cluster, ClusterOptions};
+use crate::broker::{Cluster, ClusterOptions, Replicated};
 use frame::{Header, read_frame};
 use refusal::refusal;
 use rule::Shared as SharedRule;
@@ -33,17 +33,20 @@ const LAST_ANSWERS_DEADLINE: Duration = Duration::from_secs(5);
 /// How often a thread that accepts looks whether the proxy was dropped.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(5);
 
-/// A listening proxy. Dropping it cuts everything.
+/// A frozen broker's queue of connections may be full; its clients shall not wait for longer than they would themselves.
+const CONNECT_DEADLINE: Duration = Duration::from_secs(5);
+
+/// A listening proxy, with one address for each broker behind it. Dropping it cuts everything.
 #[derive(Debug)]
 pub struct Proxy {
-    address: SocketAddr,
+    addresses: Vec<SocketAddr>,
     state: Arc<State>,
 }
 
 #[derive(Debug, Default)]
 struct State {
-    /// Set once the broker runs: it has to know the proxy's port before that.
-    broker: OnceLock<SocketAddr>,
+    /// Set once the brokers run: they have to know the proxy's ports before that. In the order of the addresses.
+    brokers: OnceLock<Vec<SocketAddr>>,
     rules: Mutex<Vec<Arc<SharedRule>>>,
     links: Mutex<Vec<Weak<Link>>>,
     is_closed: AtomicBool,
@@ -70,29 +73,44 @@ impl Proxy {
     /// # Errors
     /// As [`Cluster::start`].
     pub fn start(options: ClusterOptions) -> anyhow::Result<(Cluster, Self)> {
-        let proxy = Self::listen().context("listen for clients")?;
-        let cluster = Cluster::start(ClusterOptions { proxied_as: Some(proxy.address.port()), ..options })?;
-        proxy.forward_to(cluster.behind_proxy());
+        let proxy = Self::listen(1).context("listen for clients")?;
+        let cluster = Cluster::start(ClusterOptions { proxied_as: Some(proxy.addresses[0].port()), ..options })?;
+        proxy.forward_to(vec![cluster.behind_proxy()]);
         Ok((cluster, proxy))
     }
 
-    fn listen() -> anyhow::Result<Self> {
-        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
-        listener.set_nonblocking(true)?;
-        let address = listener.local_addr()?;
+    /// Starts three brokers that replicate, with a proxy in front of all of them. A rule counts the requests to any.
+    ///
+    /// # Errors
+    /// As [`Replicated::start`].
+    pub fn start_replicated(options: &ClusterOptions) -> anyhow::Result<(Replicated, Self)> {
+        let proxy = Self::listen(Replicated::NODES).context("listen for clients")?;
+        let ports = std::array::from_fn(|node| proxy.addresses[node].port());
+        let replicated = Replicated::start(options, Some(ports))?;
+        proxy.forward_to(replicated.behind_proxy());
+        Ok((replicated, proxy))
+    }
+
+    fn listen(brokers: usize) -> anyhow::Result<Self> {
         let state = Arc::new(State::default());
-        let accepting = Arc::clone(&state);
-        thread::Builder::new().name("proxy".to_owned()).spawn(move || accepting.accept(&listener))?;
-        Ok(Self { address, state })
+        let mut addresses = Vec::new();
+        for broker in 0..brokers {
+            let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
+            listener.set_nonblocking(true)?;
+            addresses.push(listener.local_addr()?);
+            let accepting = Arc::clone(&state);
+            thread::Builder::new().name("proxy".to_owned()).spawn(move || accepting.accept(&listener, broker))?;
+        }
+        Ok(Self { addresses, state })
     }
 
-    fn forward_to(&self, broker: SocketAddr) {
-        let _ = self.state.broker.set(broker);
+    fn forward_to(&self, brokers: Vec<SocketAddr>) {
+        let _ = self.state.brokers.set(brokers);
     }
 
-    /// Returns the address for clients, as a client property.
+    /// Returns the addresses for clients, as a client property.
     pub fn bootstrap(&self) -> String {
-        self.address.to_string()
+        self.addresses.iter().map(SocketAddr::to_string).collect::<Vec<_>>().join(",")
     }
 
     /// Arms a rule; it counts the requests from now on, until its handle is dropped.
@@ -125,9 +143,9 @@ impl Drop for Proxy {
 }
 
 impl State {
-    fn accept(self: Arc<Self>, listener: &TcpListener) {
+    fn accept(self: Arc<Self>, listener: &TcpListener, broker: usize) {
         while !self.is_closed.load(Ordering::SeqCst) {
-            let accepted = listener.accept().and_then(|(client, _)| self.connect(client));
+            let accepted = listener.accept().and_then(|(client, _)| self.connect(client, broker));
             match accepted {
                 Ok(link) => self.serve(&link),
                 // Nobody came, or the broker does not listen: the client's connection is closed and it tries again.
@@ -136,11 +154,11 @@ impl State {
         }
     }
 
-    fn connect(&self, client: TcpStream) -> std::io::Result<Arc<Link>> {
+    fn connect(&self, client: TcpStream, broker: usize) -> std::io::Result<Arc<Link>> {
         client.set_nonblocking(false)?;
         client.set_nodelay(true)?;
-        let address = self.broker.get().copied().ok_or(std::io::ErrorKind::ConnectionRefused)?;
-        let broker = TcpStream::connect(address)?;
+        let address = self.brokers.get().and_then(|brokers| brokers.get(broker)).ok_or(std::io::ErrorKind::ConnectionRefused)?;
+        let broker = TcpStream::connect_timeout(address, CONNECT_DEADLINE)?;
         broker.set_nodelay(true)?;
         Ok(Arc::new(Link { client, broker, awaited: Mutex::default(), answered: Condvar::new() }))
     }
@@ -163,11 +181,16 @@ impl State {
         });
     }
 
-    fn rule_for(&self, header: &Header) -> Option<Arc<SharedRule>> {
+    fn rule_for(&self, header: &Header, frame: &[u8]) -> Option<Arc<SharedRule>> {
         let rules: Vec<_> = lock(&self.rules).iter().map(Arc::clone).collect();
+        let mut taker = None;
         // All of them count, the first one that wants the request gets it.
-        let wanting: Vec<_> = rules.into_iter().filter(|rule| rule.wants(header)).collect();
-        wanting.into_iter().next()
+        for rule in rules {
+            if rule.counts(header, frame) && taker.is_none() && rule.takes() {
+                taker = Some(rule);
+            }
+        }
+        taker
     }
 }
 
@@ -176,7 +199,7 @@ impl Link {
         loop {
             let frame = read_frame(&mut &self.client)?;
             let header = Header::of(&frame)?;
-            match state.rule_for(&header) {
+            match state.rule_for(&header, &frame) {
                 None => (&self.broker).write_all(&frame)?,
                 Some(rule) => self.apply(&rule, &header, &frame)?,
             }
@@ -193,7 +216,7 @@ impl Link {
                 return Ok(());
             }
             Action::Cut => {
-                rule.caught();
+                rule.caught(header);
                 self.cut_client();
                 anyhow::bail!("cut by a rule");
             }
@@ -201,13 +224,13 @@ impl Link {
                 if rule.action() == Action::HoldAndCut {
                     self.cut_client();
                 }
-                rule.caught();
+                rule.caught(header);
                 anyhow::ensure!(rule.is_released(), "discarded by the test");
             }
         }
         lock(&self.awaited).insert(header.correlation_id, Arc::clone(rule));
         (&self.broker).write_all(frame)?;
-        rule.forwarded();
+        rule.forwarded(header);
         Ok(())
     }
 

@@ -1,14 +1,16 @@
 //! The recycle guard (EO-5, KAFKA-17754): a request of one transaction that arrives during a later one.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use transom_harness::instance::{Instance, binary};
 use transom_harness::proxy::{Action, Rule, kind};
 use transom_tests::late::{End, late_end_txn, with_orders};
 
-use crate::Stage;
 use crate::pipeline::{PIPELINE, Pipeline, SHORT, START};
+use crate::{PARTITIONS, Stage};
 
+/// Longer than one look at a group's offsets, shorter than an instance tries to start.
+const LOOK: Duration = Duration::from_secs(8);
 /// What the broker answers to a producer epoch that is not the newest: INVALID_PRODUCER_EPOCH, PRODUCER_FENCED.
 const FENCED: [i16; 2] = [47, 90];
 /// The schedule leaves hardly anything to chance, but the broker and the library have threads of their own.
@@ -144,6 +146,30 @@ fn late_start_offsets_of_a_new_group_cannot_take_offsets_back() {
         instance.awaits("records after the restart", START, |status| status.records() > 0);
     });
     println!("late start offsets: {}", orders.expect_exactly_once(instance));
+}
+
+// Goal: a coordinator that is found after nobody waits for it any more harms nobody. Method: the very first question for the group's
+// coordinator is kept for longer than one look at the group's offsets takes, then it goes on.
+#[test]
+fn a_coordinator_that_is_found_late_ends_nobody() {
+    let stage = Stage::enter();
+    let orders = Pipeline::on(&stage, "late-coordinator");
+    let late = stage.proxy.arm(Rule::next(kind::FIND_COORDINATOR, Action::Hold));
+    let mut instance = orders.t.start_with(None, PIPELINE, &[]);
+    late.awaits_caught(START);
+    // Each attempt is answered with a time-out of its own; the instance looks again.
+    let begun = Instant::now();
+    while begun.elapsed() < LOOK {
+        assert_eq!(instance.exit_code(), None, "{}", instance.log_tail());
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    late.release();
+    late.awaits_answer(SHORT);
+    instance.awaits_partitions(PARTITIONS as usize, START);
+    with_orders(&orders.t, &orders.topics[0], || {
+        instance.awaits("records", START, |status| status.records() > 0);
+    });
+    println!("late coordinator: {}", orders.expect_exactly_once(instance));
 }
 
 /// Waits until a producer was replaced and returns the reasons.

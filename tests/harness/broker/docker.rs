@@ -9,7 +9,7 @@ use testcontainers::core::IntoContainerPort;
 use testcontainers::runners::SyncRunner;
 use testcontainers::{Container, GenericImage, ImageExt};
 
-use super::{KAFKA_VERSION, LOG_TAIL_LINES, Ports, Probe, STOP_DEADLINE, output_of};
+use super::{KAFKA_VERSION, Network, Ports, Probe, STOP_DEADLINE, output_of};
 
 const IMAGE: &str = "apache/kafka";
 /// Marks our containers, so that `make clean-brokers` finds what a power cut left behind.
@@ -58,15 +58,19 @@ pub(super) fn probe() -> Probe {
 }
 
 impl Node {
-    pub(super) fn start(name: &str, ports: Ports, properties: &BTreeMap<String, String>) -> anyhow::Result<Node> {
+    pub(super) fn start(name: &str, ports: Ports, network: Network, properties: &BTreeMap<String, String>) -> anyhow::Result<Node> {
         let mut request = GenericImage::new(IMAGE, KAFKA_VERSION)
             .with_container_name(name)
             .with_label(LABEL, "true")
-            .with_mapped_port(ports.plaintext, ports.plaintext.tcp())
-            .with_mapped_port(ports.secure, ports.secure.tcp())
-            .with_mapped_port(ports.proxied, ports.proxied.tcp())
             .with_env_var("CLUSTER_ID", super::java::CLUSTER_ID)
             .with_env_var("KAFKA_HEAP_OPTS", HEAP);
+        request = match network {
+            Network::Own => request
+                .with_mapped_port(ports.plaintext, ports.plaintext.tcp())
+                .with_mapped_port(ports.secure, ports.secure.tcp())
+                .with_mapped_port(ports.proxied, ports.proxied.tcp()),
+            Network::Host => request.with_network("host"),
+        };
         for (key, value) in properties {
             request = request.with_env_var(environment_name(key), value);
         }
@@ -102,9 +106,8 @@ impl Node {
         Ok(if state.starts_with("exited") || state.starts_with("dead") { Some(state) } else { None })
     }
 
-    pub(super) fn log_tail(&self) -> String {
-        let lines = LOG_TAIL_LINES.to_string();
-        let output = Command::new("docker").args(["logs", "--tail", &lines, &self.name]).output();
+    pub(super) fn log(&self) -> String {
+        let output = Command::new("docker").args(["logs", &self.name]).output();
         match output {
             Ok(output) => format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr)),
             Err(error) => format!("(no log: {error})"),

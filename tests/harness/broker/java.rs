@@ -11,7 +11,7 @@ use std::time::Instant;
 use anyhow::{Context, bail};
 use rustix::process::{Pid, Signal, kill_process};
 
-use super::{KAFKA_VERSION, LOG_TAIL_LINES, POLL_INTERVAL, Probe, STOP_DEADLINE, output_of};
+use super::{KAFKA_VERSION, POLL_INTERVAL, Probe, STOP_DEADLINE, last_lines, output_of};
 
 /// The oldest Java that Kafka 4 runs on.
 const JAVA_MAJOR_MIN: u32 = 17;
@@ -81,7 +81,7 @@ impl Node {
         if self.process.is_some() {
             bail!("the broker already runs");
         }
-        let log = File::options().create(true).append(true).open(self.log())?;
+        let log = File::options().create(true).append(true).open(self.log_path())?;
         let process = java()?
             // The same heap as in the container.
             .args(["-Xms128m", "-Xmx512m", "kafka.Kafka"])
@@ -102,7 +102,7 @@ impl Node {
         let deadline = Instant::now() + STOP_DEADLINE;
         while self.ended()?.is_none() {
             if Instant::now() >= deadline {
-                bail!("the broker runs on {} s after SIGTERM:\n{}", STOP_DEADLINE.as_secs(), self.log_tail());
+                bail!("the broker runs on {} s after SIGTERM:\n{}", STOP_DEADLINE.as_secs(), last_lines(&self.log()));
             }
             std::thread::sleep(POLL_INTERVAL);
         }
@@ -134,13 +134,9 @@ impl Node {
         Ok(process.try_wait()?.map(|status| status.to_string()))
     }
 
-    pub(super) fn log_tail(&self) -> String {
-        match fs::read(self.log()) {
-            Ok(bytes) => {
-                let text = String::from_utf8_lossy(&bytes);
-                let lines: Vec<&str> = text.lines().collect();
-                lines[lines.len().saturating_sub(LOG_TAIL_LINES)..].join("\n")
-            }
+    pub(super) fn log(&self) -> String {
+        match fs::read(self.log_path()) {
+            Ok(bytes) => String::from_utf8_lossy(&bytes).into_owned(),
             Err(error) => format!("(no log: {error})"),
         }
     }
@@ -155,7 +151,7 @@ impl Node {
         self.directory.join("server.properties")
     }
 
-    fn log(&self) -> PathBuf {
+    fn log_path(&self) -> PathBuf {
         self.directory.join("broker.log")
     }
 }

@@ -5,6 +5,7 @@
 #![allow(clippy::wildcard_imports, reason = "these are the parent's own tests")]
 
 use super::*;
+use crate::wire::{Client, NewRecord};
 
 /// Runs `check` on each backend that works here.
 fn every_backend(check: impl Fn(Backend)) {
@@ -82,6 +83,29 @@ fn a_restarted_broker_keeps_its_address_and_its_data() {
         assert_eq!(create_topic(port, "kept"), ALREADY_EXISTS);
         assert_eq!(cluster.bootstrap(), bootstrap);
         assert!(cluster.log_tail().contains("Kafka Server started"), "{}", cluster.log_tail());
+    });
+}
+
+// Goal: one of three may die and come back, and nothing stands still for it. Method: kill it, write to every partition, read it all after.
+#[test]
+fn one_of_three_brokers_may_die_and_come_back() {
+    every_backend(|backend| {
+        let options = ClusterOptions { backend: Some(backend), ..ClusterOptions::default() };
+        let mut three = Replicated::start(&options, None).unwrap();
+        let client = Client::connect(&three.bootstrap()).unwrap();
+        client.create_topic("kept", 3, &[]).unwrap();
+        three.awaits_all_in_sync(READY_DEADLINE).unwrap();
+
+        three.node(1).kill().unwrap();
+        for partition in 0..3 {
+            client.produce("kept", partition, &[NewRecord::keyless("while it was away")]).unwrap();
+        }
+        let error = three.awaits_all_in_sync(Duration::ZERO).unwrap_err();
+        eprintln!("{backend}: {error:#}");
+
+        three.node(1).restart().unwrap();
+        three.awaits_all_in_sync(READY_DEADLINE).unwrap();
+        assert_eq!(client.read_committed("kept").unwrap().len(), 3);
     });
 }
 

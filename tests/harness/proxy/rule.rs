@@ -14,10 +14,14 @@ pub mod kind {
     pub const FETCH: i16 = 1;
     /// Offsets outside a transaction.
     pub const OFFSET_COMMIT: i16 = 8;
+    /// Asks who coordinates a group or a transactional id.
+    pub const FIND_COORDINATOR: i16 = 10;
     /// Joins a group.
     pub const JOIN_GROUP: i16 = 11;
     /// A member lives.
     pub const HEARTBEAT: i16 = 12;
+    /// A member joins, lives or leaves, in the `consumer` protocol.
+    pub const CONSUMER_GROUP_HEARTBEAT: i16 = 68;
     /// Takes a transactional id over.
     pub const INIT_PRODUCER_ID: i16 = 22;
     /// Partitions become part of a transaction.
@@ -60,12 +64,13 @@ pub struct Rule {
     every: u64,
     times: u64,
     client_id: Option<String>,
+    named: Option<String>,
 }
 
 impl Rule {
     /// Returns a rule for the next request of a kind.
     pub fn next(api_key: i16, action: Action) -> Self {
-        Self { api_key, action, first: 1, every: 1, times: 1, client_id: None }
+        Self { api_key, action, first: 1, every: 1, times: 1, client_id: None, named: None }
     }
 
     /// Waits for the n-th request, counted from 1.
@@ -88,6 +93,19 @@ impl Rule {
         self.client_id = Some(client_id.to_owned());
         self
     }
+
+    /// Applies only to requests that hold this text somewhere: a transactional id for instance, or a part of one.
+    #[must_use]
+    pub fn naming(mut self, text: &str) -> Self {
+        self.named = Some(text.to_owned());
+        self
+    }
+
+    fn concerns(&self, header: &Header, frame: &[u8]) -> bool {
+        let is_client = self.client_id.is_none() || self.client_id == header.client_id;
+        let holds = |text: &str| text.is_empty() || frame.windows(text.len()).any(|bytes| bytes == text.as_bytes());
+        header.api_key == self.api_key && is_client && self.named.as_deref().is_none_or(holds)
+    }
 }
 
 /// How far a rule is. Written by the proxy's threads and the test.
@@ -99,6 +117,8 @@ struct Progress {
     applied: u64,
     /// Requests that reached its action's point: held, cut, or forwarded.
     caught: u64,
+    /// Whose the first of them was.
+    caught_from: Option<String>,
     /// Bodies of the answers to them.
     answers: Vec<Vec<u8>>,
     release: Release,
@@ -129,19 +149,23 @@ impl Shared {
         self.rule.action
     }
 
-    /// Counts a request and returns whether the rule is for it.
-    pub(super) fn wants(&self, header: &Header) -> bool {
-        let is_client = self.rule.client_id.is_none() || self.rule.client_id == header.client_id;
-        if header.api_key != self.rule.api_key || !is_client {
+    /// Counts a request and returns whether it is one that the rule waits for.
+    pub(super) fn counts(&self, header: &Header, frame: &[u8]) -> bool {
+        if !self.rule.concerns(header, frame) {
             return false;
         }
         let mut progress = lock(&self.progress);
         progress.seen += 1;
         let since = progress.seen.checked_sub(self.rule.first);
-        let is_due = since.is_some_and(|since| since.is_multiple_of(self.rule.every));
-        let wanted = is_due && progress.applied < self.rule.times && progress.release != Release::Discarded;
-        progress.applied += u64::from(wanted);
-        wanted
+        since.is_some_and(|since| since.is_multiple_of(self.rule.every))
+    }
+
+    /// Returns whether the rule is still to be applied, and counts it as applied then.
+    pub(super) fn takes(&self) -> bool {
+        let mut progress = lock(&self.progress);
+        let takes = progress.applied < self.rule.times && progress.release != Release::Discarded;
+        progress.applied += u64::from(takes);
+        takes
     }
 
     pub(super) fn is_over(&self) -> bool {
@@ -149,14 +173,19 @@ impl Shared {
         progress.applied >= self.rule.times || progress.release == Release::Discarded
     }
 
-    pub(super) fn caught(&self) {
-        lock(&self.progress).caught += 1;
+    pub(super) fn caught(&self, header: &Header) {
+        let mut progress = lock(&self.progress);
+        if progress.caught == 0 {
+            progress.caught_from.clone_from(&header.client_id);
+        }
+        progress.caught += 1;
+        drop(progress);
         self.changed.notify_all();
     }
 
-    pub(super) fn forwarded(&self) {
+    pub(super) fn forwarded(&self, header: &Header) {
         if !matches!(self.rule.action, Action::Hold | Action::HoldAndCut) {
-            self.caught();
+            self.caught(header);
         }
     }
 
@@ -233,6 +262,11 @@ impl Armed {
         lock(&self.shared.progress).caught
     }
 
+    /// Returns the client id of the first request that was caught, if it gave one.
+    pub fn caught_from(&self) -> Option<String> {
+        lock(&self.shared.progress).caught_from.clone()
+    }
+
     /// Lets the held requests go on to the broker, and further ones pass.
     pub fn release(&self) {
         self.shared.decide(Release::Released);
@@ -246,5 +280,49 @@ impl Drop for Armed {
         if !(is_held && lock(&self.shared.progress).release == Release::Released) {
             self.shared.discard();
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn header(api_key: i16, client: &str) -> Header {
+        Header { api_key, api_version: 0, correlation_id: 1, client_id: Some(client.to_owned()) }
+    }
+
+    #[test]
+    fn a_rule_counts_the_requests_of_its_kind_client_and_text_only() {
+        let rule = Shared::new(Rule::next(kind::INIT_PRODUCER_ID, Action::Hold).from_client("a").naming(":b:").nth(2));
+        let cases = [
+            (kind::END_TXN, "a", "orders:b:0"),
+            (kind::INIT_PRODUCER_ID, "b", "orders:b:0"),
+            (kind::INIT_PRODUCER_ID, "a", "orders:a:0"),
+            // The first of its kind, and it waits for the second.
+            (kind::INIT_PRODUCER_ID, "a", "orders:b:0"),
+        ];
+        for (api_key, client, id) in cases {
+            assert!(!rule.counts(&header(api_key, client), id.as_bytes()), "{api_key} {client} {id}");
+        }
+        assert!(rule.counts(&header(kind::INIT_PRODUCER_ID, "a"), b"orders:b:1"));
+    }
+
+    // What another rule has taken is counted, and does not use the rule up.
+    #[test]
+    fn a_rule_is_used_up_by_what_it_takes() {
+        let rule = Shared::new(Rule::next(kind::END_TXN, Action::Hold).times(2, 1));
+        assert!(rule.counts(&header(kind::END_TXN, "a"), b""));
+        assert!(!rule.is_over());
+        assert!(rule.takes() && rule.takes());
+        assert!(rule.is_over() && !rule.takes());
+    }
+
+    #[test]
+    fn whoever_was_caught_first_is_remembered() {
+        let armed = Armed::new(Arc::new(Shared::new(Rule::next(kind::END_TXN, Action::Pass).times(2, 1))));
+        assert_eq!(armed.caught_from(), None);
+        armed.shared.forwarded(&header(kind::END_TXN, "a"));
+        armed.shared.forwarded(&header(kind::END_TXN, "b"));
+        assert_eq!((armed.caught_from().as_deref(), armed.caught()), (Some("a"), 2));
     }
 }

@@ -30,7 +30,7 @@ use connection::Connection;
 
 pub use groups::{CommittedOffset, Group, GroupMember, OffsetsAsked};
 pub use records::{Compression, Headers, NewRecord, ReadRecord, partition_for_key};
-pub use topics::EndOffsets;
+pub use topics::{EndOffsets, Replication};
 pub use transaction::{OpenTransaction, Transaction, TransactionDetails};
 
 /// How long one operation may go on repeating itself: a broker restart and a leader election fit.

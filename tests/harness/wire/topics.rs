@@ -11,11 +11,13 @@ use kafka_protocol::messages::delete_records_request::{DeleteRecordsPartition, D
 use kafka_protocol::messages::describe_configs_request::DescribeConfigsResource;
 use kafka_protocol::messages::incremental_alter_configs_request::{AlterConfigsResource, AlterableConfig};
 use kafka_protocol::messages::list_offsets_request::{ListOffsetsPartition, ListOffsetsTopic};
+use kafka_protocol::messages::metadata_response::MetadataResponsePartition;
 use kafka_protocol::messages::{
     CreatePartitionsRequest, CreateTopicsRequest, DeleteRecordsRequest, DeleteTopicsRequest, DescribeConfigsRequest, IncrementalAlterConfigsRequest,
-    ListOffsetsRequest,
+    ListOffsetsRequest, MetadataRequest,
 };
 
+use super::connection::Connection;
 use super::fetch::Isolation;
 use super::{BROKER_TIMEOUT_MS, Client, OPERATION_DEADLINE, RETRY_PAUSE, broker_id, check, check_with, error_code, lock, not_now, text, topic_name};
 
@@ -36,7 +38,34 @@ pub struct EndOffsets {
     pub high_watermark: i64,
 }
 
+/// What one broker knows of the cluster's replication.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Replication {
+    /// Brokers that take part.
+    pub brokers: usize,
+    /// Partitions, internal ones too, that have no leader or a replica out of sync.
+    pub behind: Vec<(String, i32)>,
+}
+
 impl Client {
+    /// Returns what one broker knows of replication. It is asked over a connection of its own, and nobody else is.
+    ///
+    /// # Errors
+    /// If it does not answer.
+    pub fn replication_as_seen_by(address: &str) -> Result<Replication> {
+        let request = MetadataRequest::default().with_topics(None).with_allow_auto_topic_creation(false);
+        let metadata = Connection::open(address)?.call(&request)?;
+        let mut behind = Vec::new();
+        for topic in &metadata.topics {
+            let name = topic.name.as_ref().map(|name| name.to_string()).unwrap_or_default();
+            let lacking = |partition: &&MetadataResponsePartition| {
+                partition.leader_id.0 < 0 || partition.isr_nodes.len() < partition.replica_nodes.len() || partition.error_code != 0
+            };
+            behind.extend(topic.partitions.iter().filter(lacking).map(|partition| (name.clone(), partition.partition_index)));
+        }
+        Ok(Replication { brokers: metadata.brokers.len(), behind })
+    }
+
     /// Makes a topic with the cluster's default replication and waits until every partition has a leader.
     ///
     /// # Errors

@@ -9,10 +9,10 @@ use transom_harness::proxy::{Action, Armed, Proxy, Rule};
 use transom_harness::scenario::Scenario;
 use transom_tests::orders::cleaned;
 
-use crate::combination::{Combination, Kind, Then};
+use crate::combination::{Combination, Then};
 use crate::crew::Member;
 use crate::evidence;
-use crate::point::{Catch, Newer, Point};
+use crate::point::{Catch, Point};
 use crate::table::Trial;
 use crate::traffic::Traffic;
 use crate::watch::{Moments, all_open, ends, first_outputs};
@@ -169,9 +169,8 @@ impl Lane<'_> {
 
     /// Returns what holds the victim at the point, if it is more than a quiet input.
     fn brings_to(&mut self, point: Point) -> Option<Armed> {
-        let newer = if matches!(self.combination.kind, Kind::Streams { .. }) { Newer::Yes } else { Newer::No };
         match point {
-            Point::AfterProduce => Some(self.catches_with_outputs(Catch::of_offsets(newer))),
+            Point::AfterProduce => Some(self.catches_with_outputs(Catch::of_offsets())),
             Point::BeforeCommit => Some(self.catches_with_outputs(Catch::of_end())),
             Point::BeforeClaim => Some(self.catches_claim(Catch::of_claim())),
             Point::AfterClaim => Some(self.catches_claim(Catch::of_claims_answer())),

@@ -45,13 +45,10 @@ impl Catch {
         Self { api_key, action: Action::Hold }
     }
 
-    /// Returns what follows the outputs: the request that takes the group's offsets into the transaction. Kafka Streams speaks the
-    /// newer protocol, in which that is the offset commit itself.
-    pub const fn of_offsets(is_newer: Newer) -> Self {
-        match is_newer {
-            Newer::Yes => Self::held(kind::TXN_OFFSET_COMMIT),
-            Newer::No => Self::held(kind::ADD_OFFSETS_TO_TXN),
-        }
+    /// Returns what follows the outputs: the offsets, as part of the transaction. Not the request that announces them, which the older
+    /// protocol has: it may go out before the partitions are part of the transaction, and those wait behind it.
+    pub const fn of_offsets() -> Self {
+        Self::held(kind::TXN_OFFSET_COMMIT)
     }
 
     /// Returns the end of a transaction.
@@ -68,11 +65,4 @@ impl Catch {
     pub const fn of_claims_answer() -> Self {
         Self { api_key: kind::OFFSET_COMMIT, action: Action::DropAnswer }
     }
-}
-
-/// Whether the transaction protocol of KIP-890's second part is spoken.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Newer {
-    Yes,
-    No,
 }

@@ -37,8 +37,9 @@ const LOG_TAIL_LINES: usize = 60;
 pub fn binary() -> PathBuf {
     let beside_tests = || {
         let tests = std::env::current_exe().ok()?;
-        // target/release/deps/suite-0123 and target/release/transom
-        Some(tests.parent()?.parent()?.join("transom"))
+        let folder = tests.parent()?;
+        // target/release/deps/suite-0123, or target/release/program, and target/release/transom
+        Some(if folder.ends_with("deps") { folder.parent()? } else { folder }.join("transom"))
     };
     let path = std::env::var_os(BINARY_VARIABLE).map(PathBuf::from).or_else(beside_tests).unwrap_or_default();
     assert!(path.is_file(), "no program at {}: run make build first, or name one in {BINARY_VARIABLE}", path.display());

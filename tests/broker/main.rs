@@ -7,6 +7,7 @@ mod records;
 mod restaurant;
 mod secure;
 mod stops;
+mod takeover;
 
 use std::time::Duration;
 

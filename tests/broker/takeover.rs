@@ -59,9 +59,8 @@ fn metadata_that_names_no_owner_fences_nobody_and_loses_nothing() {
         (id.clone(), transaction)
     };
     let mut open: Vec<(String, Transaction<'_>)> = planted.iter().filter_map(|planted| planted.id.as_ref()).map(begin).collect();
-    let place = |(partition, planted): (i32, &Planted)| {
-        ((input.clone(), partition), CommittedOffset { offset: 0, metadata: planted.metadata.clone() })
-    };
+    let place =
+        |(partition, planted): (i32, &Planted)| ((input.clone(), partition), CommittedOffset { offset: 0, metadata: planted.metadata.clone() });
     t.client().commit_offsets(t.pipeline(), &(0..).zip(&planted).map(place).collect()).expect("commit offsets of a group without members");
     t.produce(&input, Orders::seeded(31).take(ORDERS));
 

@@ -67,12 +67,7 @@ pub const DEFAULT: Combination = Combination {
 
 /// All others of ours.
 pub const OURS: [Combination; 5] = [
-    Combination {
-        name: "classic-static-other",
-        title: "Transom: classic, static, another instance",
-        then: Then::OtherInstance,
-        ..DEFAULT
-    },
+    Combination { name: "classic-static-other", title: "Transom: classic, static, another instance", then: Then::OtherInstance, ..DEFAULT },
     Combination {
         name: "classic-dynamic-restart",
         title: "Transom: classic, dynamic, restarted",
@@ -109,7 +104,7 @@ const STREAMS: Combination = Combination {
 };
 
 /// Kafka Streams where it waits most of the time, so that these run side by side.
-pub const STREAMS_THAT_WAIT: [Combination; 3] = [
+pub const STREAMS_THAT_WAIT: [Combination; 4] = [
     STREAMS,
     Combination { name: "streams-defaults-other", title: "Kafka Streams: defaults, another instance", then: Then::OtherInstance, ..STREAMS },
     Combination {
@@ -119,9 +114,17 @@ pub const STREAMS_THAT_WAIT: [Combination; 3] = [
         membership: Membership::Static,
         ..STREAMS
     },
+    Combination {
+        name: "streams-60s-other",
+        title: "Kafka Streams: static, session 6 s, transaction time-out 60 s, another instance",
+        kind: TUNED_60_S,
+        membership: Membership::Static,
+        then: Then::OtherInstance,
+        ..STREAMS
+    },
 ];
 
-/// Kafka Streams as fast as its configuration allows; each runs alone.
+/// Kafka Streams as fast as its configuration allows.
 pub const STREAMS_TUNED: [Combination; 2] = [
     Combination {
         name: "streams-tuned-restart",

@@ -102,7 +102,7 @@ fn run(options: &Options) -> anyhow::Result<bool> {
         eprintln!("failover: Kafka Streams is not built (make bench-peers) and left out");
     } else {
         play(&STREAMS_THAT_WAIT, theirs);
-        STREAMS_TUNED.iter().for_each(|combination| play(&[*combination], theirs));
+        play(&STREAMS_TUNED, theirs);
     }
     let rows = rows(&trials);
     let results = Results { broker: stage.cluster.description(), rows: &rows, trials: &trials };

@@ -74,7 +74,9 @@ impl Row {
 
 /// Returns the table in Markdown: medians, and maxima behind them.
 pub fn markdown(rows: &[Row]) -> String {
-    let mut text = "| set-up | killed | kills | first new output, s | all partitions, s | first, from the kill, s |\n| --- | --- | --- | --- | --- | --- |\n".to_owned();
+    let mut text =
+        "| set-up | killed | kills | first new output, s | all partitions, s | first, from the kill, s |\n| --- | --- | --- | --- | --- | --- |\n"
+            .to_owned();
     let mut last = "";
     for row in rows {
         let title = if row.combination == last { "" } else { row.combination };

@@ -5,7 +5,7 @@ SHELL := /bin/bash
 .DEFAULT_GOAL := help
 # The steps of one target stand in order; cargo uses the processors by itself.
 .NOTPARALLEL:
-.PHONY: help build fmt lint test demo chaos planted bench bench-latency bench-growth bench-peers deny clean-brokers check-build-tools check-broker
+.PHONY: help build fmt lint test demo chaos planted failover bench bench-latency bench-growth bench-peers deny clean-brokers check-build-tools check-broker
 
 CARGO_FLAGS := --release --workspace --locked
 HARNESS := target/release/harness
@@ -41,6 +41,9 @@ chaos: check-broker build ## EPISODES of live traffic, faults drawn from SEED, e
 planted: check-broker build ## rules of the client switched off one by one; the oracle must notice each
 	target/release/transom-simulation planted
 	target/release/planted
+
+failover: check-broker build $(if $(QUICK),,bench-peers) ## kill -9 at named points, REPEATS of each; how long readers wait, also for Kafka Streams; QUICK=1
+	target/release/failover $(if $(REPEATS),--repeats $(REPEATS)) $(if $(QUICK),--quick)
 
 BENCH := target/release/bench
 BENCH_EXTENT := $(if $(QUICK),--quick)

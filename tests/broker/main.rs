@@ -8,6 +8,7 @@ mod records;
 mod restaurant;
 mod secure;
 mod stops;
+mod takeover;
 
 use std::time::Duration;
 

@@ -39,8 +39,9 @@ const LOG_TAIL_LINES: usize = 60;
 pub fn binary() -> PathBuf {
     let beside_tests = || {
         let tests = std::env::current_exe().ok()?;
-        // target/release/deps/suite-0123 and target/release/transom
-        Some(tests.parent()?.parent()?.join("transom"))
+        let folder = tests.parent()?;
+        // target/release/deps/suite-0123, or target/release/program, and target/release/transom
+        Some(if folder.ends_with("deps") { folder.parent()? } else { folder }.join("transom"))
     };
     let path = std::env::var_os(BINARY_VARIABLE).map(PathBuf::from).or_else(beside_tests).unwrap_or_default();
     assert!(path.is_file(), "no program at {}: run make build first, or name one in {BINARY_VARIABLE}", path.display());
@@ -396,9 +397,9 @@ fn tail_of(log: &Path) -> String {
     format!("its last {} of {} log lines:\n  {}", tail.len(), lines.len(), tail.join("\n  "))
 }
 
-/// A child that dies with its owner.
+/// A child that dies with its owner; for programs that are no [`Instance`].
 #[derive(Debug)]
-struct Process {
+pub struct Process {
     child: Child,
     id: Pid,
     guard: Child,
@@ -408,8 +409,9 @@ impl Process {
     /// A word on the pipe: the child has ended, its number may be another's by now. The pipe's end without one: kill it.
     const GUARD: &str = r#"read -r ended || kill -KILL "$1""#;
 
+    /// Starts a command.
     #[track_caller]
-    fn spawn(command: &mut Command) -> Self {
+    pub fn spawn(command: &mut Command) -> Self {
         let child = command.spawn().unwrap_or_else(|error| panic!("start {command:?}: {error}"));
         let id = Pid::from_child(&child);
         let guard = Command::new("sh")
@@ -424,7 +426,8 @@ impl Process {
         Self { child, id, guard }
     }
 
-    fn ended(&mut self) -> Option<i32> {
+    /// Returns its exit code if it has ended; 128 + n if signal n ended it.
+    pub fn ended(&mut self) -> Option<i32> {
         let status = self.child.try_wait().expect("ask for a child of ours")?;
         if let Some(mut pipe) = self.guard.stdin.take() {
             // A guard that is gone guards nothing any more.
@@ -433,7 +436,16 @@ impl Process {
         Some(code_of(status))
     }
 
-    fn ended_within(&mut self, deadline: Duration) -> Option<i32> {
+    /// Ends it at once, as a power cut would.
+    #[track_caller]
+    pub fn kill9(&mut self) {
+        assert_eq!(self.ended(), None, "it has ended already");
+        kill_process(self.id, Signal::KILL).expect("kill a child of ours");
+        assert!(self.ended_within(Duration::from_secs(10)).is_some(), "it outlives SIGKILL");
+    }
+
+    /// Waits for its end and returns the exit code, if it comes in time.
+    pub fn ended_within(&mut self, deadline: Duration) -> Option<i32> {
         let until = Instant::now() + deadline;
         loop {
             let ended = self.ended();

@@ -212,7 +212,7 @@ impl Link {
             Action::Delay(delay) => thread::sleep(delay),
             Action::Refuse(error) => {
                 (&self.client).write_all(&refusal(frame, header, error)?)?;
-                rule.caught();
+                rule.caught(header);
                 return Ok(());
             }
             Action::Cut => {

@@ -20,7 +20,7 @@ use super::{Client, broker_id, check, error_code, topic_name};
 /// Enough for a few batches of the largest default size, small enough to hold in memory many times over.
 const FETCH_BYTES_MAX: i32 = 8 * 1024 * 1024;
 /// Below the end data is there already; the wait only matters while a leader moves.
-const FETCH_WAIT_MS: i32 = 200;
+pub(super) const FETCH_WAIT_MS: i32 = 200;
 /// How long a partition may give nothing although its end is not reached.
 const STALL_DEADLINE: Duration = Duration::from_secs(45);
 
@@ -129,7 +129,7 @@ impl Client {
             .with_partition_max_bytes(FETCH_BYTES_MAX);
         let request = FetchRequest::default()
             .with_replica_id(broker_id(-1))
-            .with_max_wait_ms(FETCH_WAIT_MS)
+            .with_max_wait_ms(self.fetch_wait_ms)
             .with_min_bytes(1)
             .with_max_bytes(FETCH_BYTES_MAX)
             .with_isolation_level(isolation.level())

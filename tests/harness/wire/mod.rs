@@ -93,6 +93,8 @@ fn is_transient(error: &anyhow::Error) -> bool {
 pub struct Client {
     bootstrap: Vec<String>,
     compression: Compression,
+    /// How long a fetch may wait at the broker for something new.
+    fetch_wait_ms: i32,
     connections: Mutex<HashMap<String, Arc<Mutex<Connection>>>>,
     /// What was last learnt of brokers and leaders; emptied whenever a broker disagrees.
     cluster: Mutex<Cluster>,
@@ -130,6 +132,7 @@ impl Client {
         let client = Self {
             bootstrap: bootstrap.split(',').map(|address| address.trim().to_owned()).collect(),
             compression: Compression::None,
+            fetch_wait_ms: fetch::FETCH_WAIT_MS,
             connections: Mutex::default(),
             cluster: Mutex::default(),
             producer: Mutex::default(),
@@ -141,6 +144,13 @@ impl Client {
     #[must_use]
     pub fn with_compression(mut self, compression: Compression) -> Self {
         self.compression = compression;
+        self
+    }
+
+    /// Sets how long a fetch may wait for something new: the error of a reader that measures when something came.
+    #[must_use]
+    pub fn with_fetch_wait_ms(mut self, fetch_wait_ms: i32) -> Self {
+        self.fetch_wait_ms = fetch_wait_ms;
         self
     }
 

@@ -80,6 +80,8 @@ public class StreamsPeer {
     p.put(StreamsConfig.producerPrefix(ProducerConfig.COMPRESSION_TYPE_CONFIG), "lz4"); p.put(StreamsConfig.producerPrefix(ProducerConfig.BUFFER_MEMORY_CONFIG), 256_000_000L);
     p.put(StreamsConfig.consumerPrefix(ConsumerConfig.AUTO_OFFSET_RESET_CONFIG), "earliest"); p.put(StreamsConfig.consumerPrefix(ConsumerConfig.MAX_POLL_RECORDS_CONFIG), 10_000);
     p.put(StreamsConfig.consumerPrefix(ConsumerConfig.CHECK_CRCS_CONFIG), true);
+    // -Dpeer.NAME=VALUE sets NAME, for whoever wants it otherwise.
+    System.getProperties().forEach((name, value) -> { if (name.toString().startsWith("peer.")) p.put(name.toString().substring(5), value); });
     Topology t = new Topology();
     t.addSource("in", new ByteArrayDeserializer(), new ByteArrayDeserializer(), in);
     ProcessorSupplier<byte[], byte[], byte[], byte[]> step = switch (workload) {

@@ -14,7 +14,7 @@ use crate::setup::SESSION_MS;
 /// One episode in so many plays on three brokers.
 const THREE_EVERY: u64 = 3;
 /// From a broker's return until every replica is in sync: its old session ends, it starts, it catches up.
-const IN_SYNC_DEADLINE: Duration = Duration::from_secs(90);
+const IN_SYNC_DEADLINE: Duration = Duration::from_secs(120);
 
 /// On what an episode plays.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -41,7 +41,7 @@ impl Ground {
 }
 
 enum Brokers {
-    Lone(Cluster),
+    Lone(Box<Cluster>),
     Three(Replicated),
 }
 
@@ -66,7 +66,7 @@ impl Stage {
         let (proxy, bootstrap, brokers) = match ground {
             Ground::Lone => {
                 let (cluster, proxy) = Proxy::start(options)?;
-                (proxy, cluster.bootstrap().to_owned(), Brokers::Lone(cluster))
+                (proxy, cluster.bootstrap().to_owned(), Brokers::Lone(Box::new(cluster)))
             }
             Ground::Three => {
                 let (replicated, proxy) = Proxy::start_replicated(&options)?;

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use transom_harness::instance::{Instance, InstanceOptions, Signal};
+use transom_harness::instance::{Instance, InstanceOptions, Signal, Worker};
 use transom_harness::scenario::Random;
 
 /// Drained; asked to try again; no broker answers; killed.
@@ -187,7 +187,7 @@ impl Crew {
         }
     }
 
-    /// Brings everybody up and waits until all are; who is frozen sleeps its time out.
+    /// Brings everybody up and waits until all are and have a place in the group; who is frozen sleeps its time out.
     pub fn come_together(&mut self, deadline: Duration) {
         let until = Instant::now() + deadline;
         loop {
@@ -199,7 +199,7 @@ impl Crew {
                 };
             }
             self.go_on();
-            if self.members.iter().all(|member| matches!(member.state, State::Up(_))) {
+            if self.members.iter().all(Member::is_settled) {
                 return;
             }
             assert!(Instant::now() < until, "not everybody is up after {deadline:?}");
@@ -230,6 +230,15 @@ impl Crew {
             }
         }
         recycled
+    }
+}
+
+impl Member {
+    /// Whether it is past its start: until then it may still learn that its name is taken, and end.
+    fn is_settled(&self) -> bool {
+        let State::Up(instance) = &self.state else { return false };
+        let is_past_start = |workers: &[Worker]| !workers.is_empty() && workers.iter().all(|worker| worker.state != "initialising");
+        instance.status().is_ok_and(|status| is_past_start(&status.workers))
     }
 }
 

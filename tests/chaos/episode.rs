@@ -23,8 +23,9 @@ const RECOVERY_DEADLINE: Duration = Duration::from_secs(120);
 /// Longer than the longest freeze.
 const TOGETHER_DEADLINE: Duration = Duration::from_secs(60);
 const START_DEADLINE: Duration = Duration::from_secs(40);
-/// Orders a chunk, and the pause behind it: about 1 500 a second.
-const CHUNK: u64 = 75;
+/// Orders a second. Where the brokers are slow the chunks grow, up to a limit: what was missed while they stood still is not made up for.
+const RATE: u64 = 1_500;
+const CHUNK_MAX: u64 = 1_500;
 const CHUNK_PAUSE: Duration = Duration::from_millis(50);
 /// One chunk in so many belongs to a foreign transaction that is aborted: nobody may ever see it.
 const ABORTED_EVERY: usize = 12;
@@ -140,6 +141,7 @@ fn with_traffic(t: &Scenario, topics: &[&str], seed: u64, play: impl FnOnce()) {
         let stop = Stop(&is_over);
         let traffic = scope.spawn(|| {
             let mut orders = Orders::seeded(seed);
+            let mut before = Instant::now();
             for (number, topic) in (1_usize..).zip(topics.iter().cycle()) {
                 if is_over.load(Ordering::SeqCst) {
                     return;
@@ -148,8 +150,10 @@ fn with_traffic(t: &Scenario, topics: &[&str], seed: u64, play: impl FnOnce()) {
                     // While a broker stands still it may fail half-way: then the broker aborts it.
                     let _ = send_aborted(t, topic, &mut orders);
                 }
-                t.produce(topic, orders.take(CHUNK));
                 thread::sleep(CHUNK_PAUSE);
+                let since_ms = u64::try_from(before.elapsed().as_millis()).unwrap_or(u64::MAX);
+                before = Instant::now();
+                t.produce(topic, orders.take((since_ms.saturating_mul(RATE) / 1_000).clamp(1, CHUNK_MAX)));
             }
         });
         play();

@@ -54,7 +54,7 @@ impl Points {
         let rule = match (point.place, &dead) {
             (Place::TakingOver, None) => return,
             (Place::TakingOver, Some(dead)) => rule.naming(&format!(":{dead}:")),
-            _ => rule,
+            (Place::Produced | Place::SendingOffsets | Place::Committing | Place::Claiming | Place::Joining, _) => rule,
         };
         if let Some(dead) = dead {
             record.count(&Fault::Kill(Duration::ZERO), 1);

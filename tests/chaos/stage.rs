@@ -14,7 +14,7 @@ use crate::setup::SESSION_MS;
 /// One episode in so many plays on three brokers.
 const THREE_EVERY: u64 = 3;
 /// From a broker's return until every replica is in sync: its old session ends, it starts, it catches up.
-const IN_SYNC_DEADLINE: Duration = Duration::from_secs(90);
+const IN_SYNC_DEADLINE: Duration = Duration::from_secs(120);
 
 /// On what an episode plays.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -41,7 +41,7 @@ impl Ground {
 }
 
 enum Brokers {
-    Lone(Cluster),
+    Lone(Box<Cluster>),
     Three(Replicated),
 }
 
@@ -66,7 +66,7 @@ impl Stage {
         let (proxy, bootstrap, brokers) = match ground {
             Ground::Lone => {
                 let (cluster, proxy) = Proxy::start(options)?;
-                (proxy, cluster.bootstrap().to_owned(), Brokers::Lone(cluster))
+                (proxy, cluster.bootstrap().to_owned(), Brokers::Lone(Box::new(cluster)))
             }
             Ground::Three => {
                 let (replicated, proxy) = Proxy::start_replicated(&options)?;

@@ -78,7 +78,7 @@ impl Replicated {
         let until = Instant::now() + deadline;
         loop {
             // Each for itself: one that has slept would say what it knew before.
-            let missing = self.nodes.iter().find_map(|node| missing_at(node).map_or_else(|error| Some(format!("{error:#}")), |missing| missing));
+            let missing = self.nodes.iter().find_map(|node| missing_at(node).unwrap_or_else(|error| Some(format!("{error:#}"))));
             let Some(missing) = missing else { return Ok(()) };
             ensure!(Instant::now() < until, "not all in sync after {deadline:?}: {missing}");
             std::thread::sleep(POLL_INTERVAL);

@@ -97,6 +97,8 @@ public class StreamsPeer {
         ? Stores.inMemoryWindowStore("s", Duration.ofDays(1), Duration.ofMinutes(1), false)
         : Stores.persistentWindowStore("s", Duration.ofDays(1), Duration.ofMinutes(1), false), Serdes.String(), Serdes.Long()).withCachingEnabled(), "step");
     KafkaStreams ks = new KafkaStreams(t, p);
+    // Its default leaves a process without threads that waits for ever; a supervisor can do more with one that ends.
+    ks.setUncaughtExceptionHandler(e -> { e.printStackTrace(); Runtime.getRuntime().halt(1); return null; });
     long start = System.nanoTime(); ks.start();
     while (seen.get() < n) Thread.sleep(10);
     Thread.sleep(commitMs);

@@ -10,6 +10,7 @@ mod broker;
 mod consumer;
 mod disposition;
 mod ffi;
+mod foreign;
 mod guard;
 mod handle;
 mod list;
@@ -17,6 +18,7 @@ mod planted;
 mod preflight;
 mod producer;
 mod sender;
+mod topic_ids;
 
 pub use admin::{Admin, NewTopic, TopicCreation};
 pub use broker::{Assignor, ConnectOptions, GroupProtocol, Guarantee, Joining, KafkaBroker, KafkaWatcher};

@@ -17,7 +17,7 @@ use std::ffi::CString;
 use std::ptr::NonNull;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use transom_engine::{Disposition, Outcome, OwnerSeen, Place, Resolved, SourcePartition, StopReason, TransactionalId};
+use transom_engine::{Disposition, Outcome, OwnerRecord, OwnerSeen, Place, Resolved, SourcePartition, StopReason, TransactionalId};
 use transom_runtime::{InitError, Membership, SealedBatch, Transactor};
 use transom_sdk::{OutputView, Partitioning};
 
@@ -178,11 +178,14 @@ impl KafkaProducer {
     }
 
     fn offsets(&self, sealed: &SealedBatch) -> PartitionList {
+        let stamp = |owner: &OwnerRecord, place: &SourcePartition| {
+            self.group_client.mailbox().topics.stamped(owner, &self.options.inputs[usize::from(place.topic.0)])
+        };
         let mut offsets = PartitionList::new();
         for (place, offset, owner) in &sealed.offsets {
             let name = &self.input_names[usize::from(place.topic.0)];
             let ahead = i64::from(self.options.planted == Planted::OffsetsOneAhead);
-            offsets.add_with_metadata(name, place.partition.get(), offset.get() + ahead, Some(&owner.encode()));
+            offsets.add_with_metadata(name, place.partition.get(), offset.get() + ahead, Some(&stamp(owner, place)));
         }
         offsets
     }

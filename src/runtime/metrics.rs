@@ -47,6 +47,7 @@ pub struct Metrics {
     batch_records: Histogram,
     recycled: Family<ReasonLabel, Counter>,
     lag: Family<PartitionLabel, Gauge>,
+    blocked: Family<PartitionLabel, Gauge>,
     unaccounted: Gauge,
     state: Family<StateLabel, Gauge>,
     registry: Registry,
@@ -66,6 +67,7 @@ impl Metrics {
         let (commit_seconds, batch_seconds) = (seconds(), seconds());
         let batch_records = Histogram::new(exponential_buckets(1.0, 4.0, 10));
         let (recycled, lag, unaccounted, state) = (Family::default(), Family::default(), Gauge::default(), Family::default());
+        let blocked = Family::<PartitionLabel, Gauge>::default();
         let mut registry = Registry::with_prefix("transom");
         registry.register("records", "committed input records by fate", records.clone());
         registry.register("transactions", "transactions by outcome", transactions.clone());
@@ -78,9 +80,15 @@ impl Metrics {
             recycled.clone(),
         );
         registry.register("lag_records", "last stable offset minus committed offset, in offsets", lag.clone());
+        registry.register_with_unit(
+            "input_blocked",
+            "how long an open transaction of a foreign producer has held the partition up",
+            Unit::Seconds,
+            blocked.clone(),
+        );
         registry.register("unaccounted_records", "records without a fate: 0, or an alarm", unaccounted.clone());
         registry.register("worker_state", "1 for the state each worker is in", state.clone());
-        Arc::new(Self { records, transactions, commit_seconds, batch_seconds, batch_records, recycled, lag, unaccounted, state, registry })
+        Arc::new(Self { records, transactions, commit_seconds, batch_seconds, batch_records, recycled, lag, blocked, unaccounted, state, registry })
     }
 
     pub(crate) fn committed(&self, fates: &FateCounts, records: u64, commit_seconds: f64, batch_seconds: f64) {
@@ -111,12 +119,16 @@ impl Metrics {
     pub fn encode(&self, status: &PipelineStatus) -> Result<String, std::fmt::Error> {
         self.unaccounted.set(status.unaccounted_records);
         self.lag.clear();
+        self.blocked.clear();
         self.state.clear();
         for worker in &status.workers {
             self.state.get_or_create(&StateLabel { worker: worker.worker, state: worker.state }).set(1);
             for partition in &worker.partitions {
+                let label = PartitionLabel { topic: partition.topic.clone(), partition: partition.partition };
+                if let Some(blocked) = &partition.blocked {
+                    self.blocked.get_or_create(&label).set(i64::try_from(blocked.seconds).unwrap_or(i64::MAX));
+                }
                 if let Some(lag) = partition.lag {
-                    let label = PartitionLabel { topic: partition.topic.clone(), partition: partition.partition };
                     self.lag.get_or_create(&label).set(lag);
                 }
             }

@@ -5,16 +5,18 @@
 //! read there swallows rebalances. The queue must be cut loose before every assign.
 
 use crate::admin::log_bounds;
+use crate::announced::{Announced, GivenBack, Protocol};
 use crate::disposition::code;
 use crate::ffi;
 use crate::handle::{ClientError, Handle, Kind, Nature, Properties, owned};
 use crate::list::{PartitionList, c_string, copy_entries};
+use crate::queue::{Queue, Signal};
 use crate::topic_ids::TopicHandle;
 use libc::{c_char, c_int, c_void, size_t};
 use std::ffi::{CStr, CString};
 use std::ops::ControlFlow;
 use std::ptr::NonNull;
-use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 use transom_engine::{OwnerRecord, Ownership, SourcePartition, StopReason, TopicId};
 use transom_runtime::{Membership, Source, SourceError, SourceEvent};
@@ -26,65 +28,6 @@ const CHUNK: usize = 500;
 const SEEK_TIMEOUT_MS: c_int = 5_000;
 /// How long closing may take; a static member has nothing to tell, a dynamic one sends one request.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(5);
-
-/// Wakes the worker when a queue becomes non-empty or the transact thread has news.
-#[derive(Default)]
-struct Signal {
-    raised: Mutex<bool>,
-    condition: Condvar,
-}
-
-impl Signal {
-    fn raise(&self) {
-        *self.raised.lock().unwrap_or_else(PoisonError::into_inner) = true;
-        self.condition.notify_one();
-    }
-
-    fn wait(&self, limit: Duration) {
-        let raised = self.raised.lock().unwrap_or_else(PoisonError::into_inner);
-        let (mut raised, _) = self.condition.wait_timeout_while(raised, limit, |raised| !*raised).unwrap_or_else(PoisonError::into_inner);
-        *raised = false;
-    }
-}
-
-extern "C" fn on_queue_filled(_: *mut ffi::rd_kafka_t, opaque: *mut c_void) {
-    // SAFETY: the opaque pointer is a signal that the consumer keeps alive until its queues are gone.
-    unsafe { &*opaque.cast::<Signal>() }.raise();
-}
-
-/// A queue of the library that wakes the signal.
-struct Queue {
-    queue: NonNull<ffi::rd_kafka_queue_t>,
-    /// Kept alive for the callback.
-    _signal: Arc<Signal>,
-}
-
-impl Queue {
-    /// Takes over a queue reference.
-    ///
-    /// # Safety
-    /// `queue` is null or a reference that nobody else frees.
-    unsafe fn adopt(queue: *mut ffi::rd_kafka_queue_t, signal: &Arc<Signal>) -> Option<Self> {
-        let queue = NonNull::new(queue)?;
-        // SAFETY: the queue is alive; the signal outlives the callback, which `drop` takes away first.
-        unsafe { ffi::rd_kafka_queue_cb_event_enable(queue.as_ptr(), Some(on_queue_filled), Arc::as_ptr(signal).cast_mut().cast()) };
-        Some(Self { queue, _signal: Arc::clone(signal) })
-    }
-
-    fn as_ptr(&self) -> *mut ffi::rd_kafka_queue_t {
-        self.queue.as_ptr()
-    }
-}
-
-impl Drop for Queue {
-    fn drop(&mut self) {
-        // SAFETY: the reference is ours; without callback first, so that the signal is not called any more.
-        unsafe {
-            ffi::rd_kafka_queue_cb_event_enable(self.as_ptr(), None, std::ptr::null_mut());
-            ffi::rd_kafka_queue_destroy(self.as_ptr());
-        }
-    }
-}
 
 /// An owned message; pins its fetch buffer until dropped.
 struct Message(NonNull<ffi::rd_kafka_message_t>);
@@ -159,6 +102,7 @@ pub struct KafkaConsumer {
     group_instance_id: Option<String>,
     topics: Vec<String>,
     topic_names: Vec<CString>,
+    announced: Announced,
     first: usize,
     taken: Vec<*mut ffi::rd_kafka_message_t>,
     min_generation: i32,
@@ -192,6 +136,7 @@ impl KafkaConsumer {
             group_instance_id: group.1.map(str::to_owned),
             topics: topics.to_vec(),
             topic_names: topics.iter().map(|topic| c_string(topic)).collect(),
+            announced: Announced::default(),
             first: 0,
             taken: vec![std::ptr::null_mut(); CHUNK],
             min_generation,
@@ -402,6 +347,9 @@ impl Source for KafkaConsumer {
             self.to_report.extend(self.ended.clone().map(SourceEvent::Stop));
         }
         let mut events = std::mem::take(&mut self.to_report);
+        if events.iter().any(|event| matches!(event, SourceEvent::Assigned(_))) {
+            return events;
+        }
         let Some(queue) = &self.events else { return events };
         loop {
             // SAFETY: the queue is alive; a returned event is ours to destroy, after it was read.
@@ -409,7 +357,12 @@ impl Source for KafkaConsumer {
             if event.is_null() {
                 return events;
             }
-            events.extend(self.event(event));
+            if let Some(event) = self.event(event) {
+                let protocol = if self.is_cooperative() { Protocol::Cooperative } else { Protocol::Eager };
+                let (event, then) = self.announced.note(event, protocol);
+                events.push(event);
+                self.to_report.extend(then);
+            }
             // SAFETY: as above.
             unsafe { ffi::rd_kafka_event_destroy(event) };
             // One rebalance at a time: the next one is only taken when this one was answered.
@@ -527,6 +480,9 @@ impl Source for KafkaConsumer {
 
     fn give_back(&mut self, places: &[SourcePartition]) -> Result<(), SourceError> {
         self.drop_partitions(places);
+        if self.announced.give_back(places) == GivenBack::Already {
+            return Ok(());
+        }
         let positions: Vec<_> = places.iter().map(|place| (*place, Offset::ZERO)).collect();
         let list = self.list(&positions);
         // SAFETY: client and list are alive. The eager protocol always gives back everything.

@@ -6,6 +6,7 @@
 //! behaviour (its enum is closed).
 
 mod admin;
+mod announced;
 mod broker;
 mod consumer;
 mod disposition;
@@ -17,6 +18,7 @@ mod list;
 mod planted;
 mod preflight;
 mod producer;
+mod queue;
 mod sender;
 mod topic_ids;
 

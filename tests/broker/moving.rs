@@ -45,10 +45,15 @@ fn recreate(t: &Scenario, topic: &str, records: &[NewRecord]) {
 /// Runs a pipeline over 100 records of one partition, and returns it when they are committed.
 #[track_caller]
 fn after_a_hundred(t: &Scenario) -> (Instance, String, String) {
+    after_a_hundred_by(t, Some("a"))
+}
+
+#[track_caller]
+fn after_a_hundred_by(t: &Scenario, name: Option<&str>) -> (Instance, String, String) {
     let (input, output) = (t.topic("in", 1), t.topic("out", 1));
     t.topic("dlq", 1);
     t.produce_to(&input, 0, &good(0..100));
-    let instance = t.start("a", CLEAN_ORDERS);
+    let instance = t.start_with(name, CLEAN_ORDERS, &[]);
     t.awaits_all_committed(&[&input], START);
     assert_eq!(t.read(&output).len(), 100);
     (instance, input, output)
@@ -113,7 +118,8 @@ fn a_pipeline_started_after_its_input_was_recreated_reads_the_new_topic_from_its
 #[test]
 fn an_offset_that_counts_in_the_old_topic_stops_every_start_until_somebody_decides() {
     let t = Scenario::shared("recreated-offsets");
-    let (mut instance, input, output) = after_a_hundred(&t);
+    // Without a name: it leaves its group, which is then empty, so that offsets can be put there from outside.
+    let (mut instance, input, output) = after_a_hundred_by(&t, None);
     instance.drains_within(SHORT);
     let old = committed(&t, &input).expect("a committed offset");
     assert!(old.metadata.contains(" topic="), "{}", old.metadata);
@@ -202,21 +208,33 @@ fn records_deleted_below_our_position_change_nothing() {
     assert_eq!(ids.collect::<Vec<_>>(), (0..200).collect::<Vec<_>>());
 }
 
+/// Dropped, also by a failure, it ends the load.
+struct Over<'a>(&'a AtomicBool);
+
+impl Drop for Over<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::SeqCst);
+    }
+}
+
 // Goal: EO-3 for partitions that come while records do. Method: a producer writes all the time, by key and straight into
 // the newest partition, which it finds before the pipeline can; the oracle judges everything, but for the order of a
 // key across the growth, which moves keys to other partitions.
 #[track_caller]
-fn grows_under_load(name: &str, instance_names: [Option<&str>; 2], seed: u64) {
+fn grows_under_load(name: &str, instance_names: &[Option<&str>], workers: i32, seed: u64) {
     let t = Scenario::shared(name);
     let (input, output, letters) = (t.topic("in", 2), t.topic("out", 2), t.topic("dlq", 2));
     let refresh = r#"kafka: { topic.metadata.refresh.interval.ms: 2000, "#;
-    let yaml = CLEAN_ORDERS.replace("kafka: { ", refresh).replace("input:", "commit: { records_max: 200 }\ninput:");
-    let mut instances = instance_names.map(|name| t.start_with(name, &yaml, &[]));
+    let settings = format!("workers: {workers}\ncommit: {{ records_max: 200 }}\ninput:");
+    let yaml = CLEAN_ORDERS.replace("kafka: { ", refresh).replace("input:", &settings);
+    let mut instances: Vec<Instance> = instance_names.iter().map(|name| t.start_with(*name, &yaml, &[])).collect();
+    let share = 2 / instances.len();
     for instance in &mut instances {
-        instance.awaits_partitions(1, START);
+        instance.awaits_partitions(share, START);
     }
     let is_over = AtomicBool::new(false);
     let written = std::thread::scope(|scope| {
+        let until_here = Over(&is_over);
         let load = scope.spawn(|| {
             let (mut orders, mut written) = (Orders::seeded(seed), 0);
             while !is_over.load(Ordering::SeqCst) {
@@ -230,14 +248,14 @@ fn grows_under_load(name: &str, instance_names: [Option<&str>; 2], seed: u64) {
         for total in [4, 6] {
             t.client().create_partitions(&input, total).expect("add partitions");
             for instance in &mut instances {
-                let own = usize::try_from(total / 2).expect("a small number");
+                let own = usize::try_from(total / 2).expect("a small number") * share;
                 instance.awaits(&format!("{own} claimed partitions"), START, |status| {
                     let claimed = status.workers.iter().flat_map(|worker| &worker.partitions).filter(|partition| partition.committed.is_some());
                     claimed.count() == own
                 });
             }
         }
-        is_over.store(true, Ordering::SeqCst);
+        drop(until_here);
         load.join().expect("the load")
     });
     t.awaits_all_committed(&[&input], SHORT);
@@ -254,10 +272,10 @@ fn grows_under_load(name: &str, instance_names: [Option<&str>; 2], seed: u64) {
 
 #[test]
 fn partitions_added_under_load_to_static_members_are_read_from_their_beginning() {
-    grows_under_load("growth-static", [Some("a"), Some("b")], 52);
+    grows_under_load("growth-static", &[Some("a"), Some("b")], 1, 52);
 }
 
 #[test]
 fn partitions_added_under_load_to_dynamic_members_are_read_from_their_beginning() {
-    grows_under_load("growth-dynamic", [None, None], 53);
+    grows_under_load("growth-dynamic", &[None], 2, 53);
 }

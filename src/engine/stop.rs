@@ -77,6 +77,27 @@ pub enum StopReason {
         /// End of the log, -1 if unknown.
         log_end: i64,
     },
+    /// An input's name stands for another topic than the one the group's offsets count in.
+    #[error(
+        "topic {topic} was deleted and created again: partition {partition}, position {position} of the old topic (id {was}); \
+         the new one (id {now}) holds {log_start} to {log_end}"
+    )]
+    TopicRecreated {
+        /// Input topic.
+        topic: String,
+        /// A partition of it, -1 if none was assigned.
+        partition: i32,
+        /// Where we would read, -1 if none was assigned.
+        position: i64,
+        /// First offset of the new log, -1 if unknown.
+        log_start: i64,
+        /// End of the new log, -1 if unknown.
+        log_end: i64,
+        /// Topic id that the position counts in.
+        was: String,
+        /// Topic id that the name stands for now.
+        now: String,
+    },
     /// Equal partition numbers of several inputs went to different workers.
     #[error("partition {partition} of the input topics is split between workers")]
     SplitTask {

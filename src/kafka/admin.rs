@@ -17,6 +17,8 @@ use std::time::{Duration, Instant};
 /// dies (`rd_kafka_admin_coord_request` fails, so `rd_kafka_coord_req_fail` calls back with what was freed). We stop waiting much earlier;
 /// the late answer goes where nobody reads. Longer than brokers are away, short enough to notice a dead connection that carries nothing else.
 const COORDINATOR_REQUEST_LIMIT: Duration = Duration::from_secs(600);
+/// How long the log's bounds are asked for, for a message.
+const BOUNDS_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// A plain client for requests beside the stream.
 pub struct Admin {
@@ -403,6 +405,15 @@ pub(crate) fn list_offsets(client: &Handle, partitions: &[(String, i32)], spec: 
         let infos = ffi::rd_kafka_ListOffsets_result_infos(result, &raw mut count);
         Ok((0..count).map(|index| copy_entry(ffi::rd_kafka_ListOffsetsResultInfo_topic_partition(*infos.add(index)))).collect())
     }
+}
+
+/// Returns log start and log end of a partition, each -1 if not known in time: they are for a message.
+pub(crate) fn log_bounds(client: &Handle, topic: &str, partition: i32) -> (i64, i64) {
+    let bound = |spec| {
+        let listed = list_offsets(client, &[(topic.to_owned(), partition)], spec, BOUNDS_TIMEOUT).ok();
+        listed.and_then(|listed| listed.first().filter(|entry| entry.code == 0).map(|entry| entry.offset)).unwrap_or(-1)
+    };
+    (bound(Spec::Earliest), bound(Spec::Latest))
 }
 
 fn milliseconds(duration: Duration) -> c_int {

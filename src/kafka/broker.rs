@@ -2,13 +2,16 @@
 
 use crate::admin::{Admin, Spec, list_offsets};
 use crate::consumer::KafkaConsumer;
+use crate::foreign::Inquiry;
 use crate::handle::{ClientError, Properties};
+use crate::list::PartitionEntry;
 use crate::planted::Planted;
 use crate::preflight::StartOffset;
 use crate::producer::{KafkaProducer, ProducerOptions};
+use crate::topic_ids::{DEBUG_CONTEXT, TopicHandle};
 use std::time::Duration;
 use transom_engine::{SourcePartition, StopReason};
-use transom_runtime::{Broker, SourceError, Watcher};
+use transom_runtime::{Broker, Ends, OpenTransaction, SourceError, Watcher};
 
 /// How long reading last stable offsets may take; lag is worth no longer wait.
 const LAG_TIMEOUT: Duration = Duration::from_secs(2);
@@ -143,6 +146,8 @@ impl ConnectOptions {
         properties.set("enable.auto.offset.store", "false");
         properties.set("auto.offset.reset", "error");
         properties.set("isolation.level", "read_committed");
+        let debug = properties.get("debug").map_or_else(|| DEBUG_CONTEXT.to_owned(), |wanted| format!("{wanted},{DEBUG_CONTEXT}"));
+        properties.set("debug", debug);
         properties.set("max.poll.interval.ms", self.poll_interval_max.as_millis().to_string());
         match self.protocol {
             GroupProtocol::Classic => {
@@ -210,12 +215,17 @@ impl KafkaBroker {
         Self { options }
     }
 
-    /// Returns a watcher of last stable offsets.
+    /// Returns a watcher of the inputs.
     ///
     /// # Errors
     /// When the client refuses its configuration.
     pub fn watcher(&self) -> Result<KafkaWatcher, ClientError> {
-        Ok(KafkaWatcher { admin: Admin::new(&self.options.admin_properties())?, inputs: self.options.inputs.clone() })
+        let properties = self.options.admin_properties();
+        let inputs = self.options.inputs.clone();
+        // Not a producer's handle: a broker that creates topics by itself would create a deleted input when it is asked for.
+        let admin = Admin::for_group(&properties, &self.options.pipeline)?;
+        let topics = inputs.iter().map(|topic| TopicHandle::new(&admin.client, topic)).collect::<Result<_, _>>()?;
+        Ok(KafkaWatcher { topics, admin, inquiry: Inquiry::new(&properties), inputs })
     }
 }
 
@@ -255,23 +265,63 @@ impl Broker for KafkaBroker {
     }
 }
 
-/// Reads last stable offsets of the inputs.
-#[derive(Debug)]
+/// Looks at the inputs from outside the stream.
 pub struct KafkaWatcher {
+    // Order matters: topics go before the client.
+    topics: Vec<TopicHandle>,
     admin: Admin,
+    inquiry: Inquiry,
     inputs: Vec<String>,
 }
 
+impl KafkaWatcher {
+    fn name(&self, place: SourcePartition) -> &str {
+        &self.inputs[usize::from(place.topic.0)]
+    }
+}
+
 impl Watcher for KafkaWatcher {
-    fn last_stable_offsets(&mut self, partitions: &[SourcePartition]) -> Result<Vec<(SourcePartition, i64)>, SourceError> {
-        let names: Vec<_> = partitions.iter().map(|place| (self.inputs[usize::from(place.topic.0)].clone(), place.partition.get())).collect();
-        let listed =
-            list_offsets(&self.admin.client, &names, Spec::LastStable, LAG_TIMEOUT).map_err(|error| SourceError { what: error.to_string() })?;
-        let find = |place: &SourcePartition| {
-            let topic = &self.inputs[usize::from(place.topic.0)];
-            let entry = listed.iter().find(|entry| entry.topic == *topic && entry.partition == place.partition.get() && entry.code == 0)?;
-            Some((*place, entry.offset))
+    fn ends(&mut self, partitions: &[SourcePartition]) -> Result<Vec<(SourcePartition, Ends)>, SourceError> {
+        if partitions.is_empty() {
+            return Ok(Vec::new());
+        }
+        let names: Vec<_> = partitions.iter().map(|place| (self.name(*place).to_owned(), place.partition.get())).collect();
+        let list = |spec| list_offsets(&self.admin.client, &names, spec, LAG_TIMEOUT).map_err(|error| SourceError { what: error.to_string() });
+        // The last stable offset first: it can then never seem to lie beyond the high watermark.
+        let (stable, high) = (list(Spec::LastStable)?, list(Spec::Latest)?);
+        let find = |listed: &[PartitionEntry], place: SourcePartition| {
+            let is_it = |entry: &&PartitionEntry| entry.topic == self.name(place) && entry.partition == place.partition.get();
+            listed.iter().find(is_it).filter(|entry| entry.code == 0).map(|entry| entry.offset)
         };
-        Ok(partitions.iter().filter_map(find).collect())
+        let ends = |place: &SourcePartition| {
+            let ends = Ends { last_stable: find(&stable, *place)?, high_watermark: find(&high, *place)? };
+            Some((*place, ends))
+        };
+        Ok(partitions.iter().filter_map(ends).collect())
+    }
+
+    fn missing(&mut self) -> Result<Vec<String>, SourceError> {
+        let mut missing = Vec::new();
+        for (name, topic) in self.inputs.iter().zip(&self.topics) {
+            let is_missing = topic.is_missing(&self.admin.client, LAG_TIMEOUT).map_err(|error| SourceError { what: error.to_string() })?;
+            if is_missing {
+                missing.push(name.clone());
+            }
+        }
+        Ok(missing)
+    }
+
+    fn open_transaction(&mut self, partition: SourcePartition) -> Result<OpenTransaction, SourceError> {
+        self.inquiry.open_transaction(self.name(partition), partition.partition.get())
+    }
+
+    fn tool(&self) -> String {
+        format!("--bootstrap-server {}", self.inquiry.bootstrap())
+    }
+}
+
+impl std::fmt::Debug for KafkaWatcher {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("KafkaWatcher")
     }
 }

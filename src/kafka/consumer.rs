@@ -4,16 +4,19 @@
 //! take its time without nesting. Records are read from each partition's own queue, never from the consumer's: a batch
 //! read there swallows rebalances. The queue must be cut loose before every assign.
 
-use crate::admin::{Spec, list_offsets};
+use crate::admin::log_bounds;
+use crate::announced::{Announced, GivenBack, Protocol};
 use crate::disposition::code;
 use crate::ffi;
 use crate::handle::{ClientError, Handle, Kind, Nature, Properties, owned};
 use crate::list::{PartitionList, c_string, copy_entries};
+use crate::queue::{Queue, Signal};
+use crate::topic_ids::TopicHandle;
 use libc::{c_char, c_int, c_void, size_t};
 use std::ffi::{CStr, CString};
 use std::ops::ControlFlow;
 use std::ptr::NonNull;
-use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 use transom_engine::{OwnerRecord, Ownership, SourcePartition, StopReason, TopicId};
 use transom_runtime::{Membership, Source, SourceError, SourceEvent};
@@ -23,69 +26,8 @@ use transom_sdk::{Header, Offset, PartitionId, Record, Timestamp};
 const CHUNK: usize = 500;
 /// How long a seek may take before the partition is assigned anew instead.
 const SEEK_TIMEOUT_MS: c_int = 5_000;
-/// How long the log's bounds are asked for, for a message.
-const BOUNDS_TIMEOUT: Duration = Duration::from_secs(2);
 /// How long closing may take; a static member has nothing to tell, a dynamic one sends one request.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(5);
-
-/// Wakes the worker when a queue becomes non-empty or the transact thread has news.
-#[derive(Default)]
-struct Signal {
-    raised: Mutex<bool>,
-    condition: Condvar,
-}
-
-impl Signal {
-    fn raise(&self) {
-        *self.raised.lock().unwrap_or_else(PoisonError::into_inner) = true;
-        self.condition.notify_one();
-    }
-
-    fn wait(&self, limit: Duration) {
-        let raised = self.raised.lock().unwrap_or_else(PoisonError::into_inner);
-        let (mut raised, _) = self.condition.wait_timeout_while(raised, limit, |raised| !*raised).unwrap_or_else(PoisonError::into_inner);
-        *raised = false;
-    }
-}
-
-extern "C" fn on_queue_filled(_: *mut ffi::rd_kafka_t, opaque: *mut c_void) {
-    // SAFETY: the opaque pointer is a signal that the consumer keeps alive until its queues are gone.
-    unsafe { &*opaque.cast::<Signal>() }.raise();
-}
-
-/// A queue of the library that wakes the signal.
-struct Queue {
-    queue: NonNull<ffi::rd_kafka_queue_t>,
-    /// Kept alive for the callback.
-    _signal: Arc<Signal>,
-}
-
-impl Queue {
-    /// Takes over a queue reference.
-    ///
-    /// # Safety
-    /// `queue` is null or a reference that nobody else frees.
-    unsafe fn adopt(queue: *mut ffi::rd_kafka_queue_t, signal: &Arc<Signal>) -> Option<Self> {
-        let queue = NonNull::new(queue)?;
-        // SAFETY: the queue is alive; the signal outlives the callback, which `drop` takes away first.
-        unsafe { ffi::rd_kafka_queue_cb_event_enable(queue.as_ptr(), Some(on_queue_filled), Arc::as_ptr(signal).cast_mut().cast()) };
-        Some(Self { queue, _signal: Arc::clone(signal) })
-    }
-
-    fn as_ptr(&self) -> *mut ffi::rd_kafka_queue_t {
-        self.queue.as_ptr()
-    }
-}
-
-impl Drop for Queue {
-    fn drop(&mut self) {
-        // SAFETY: the reference is ours; without callback first, so that the signal is not called any more.
-        unsafe {
-            ffi::rd_kafka_queue_cb_event_enable(self.as_ptr(), None, std::ptr::null_mut());
-            ffi::rd_kafka_queue_destroy(self.as_ptr());
-        }
-    }
-}
 
 /// An owned message; pins its fetch buffer until dropped.
 struct Message(NonNull<ffi::rd_kafka_message_t>);
@@ -150,20 +92,23 @@ struct Partition {
 
 /// A worker's group member; made by `KafkaBroker::connect`.
 pub struct KafkaConsumer {
-    // Order matters: messages and queues go before the client.
+    // Order matters: messages, queues and topics go before the client.
     partitions: Vec<Partition>,
     events: Option<Queue>,
+    _tracked: Vec<TopicHandle>,
     client: Arc<Handle>,
     signal: Arc<Signal>,
     group_id: String,
     group_instance_id: Option<String>,
     topics: Vec<String>,
     topic_names: Vec<CString>,
+    announced: Announced,
     first: usize,
     taken: Vec<*mut ffi::rd_kafka_message_t>,
     min_generation: i32,
-    /// A plain offset commit of this membership may still come late (EO-4): nothing more is committed under it.
-    late_commit: Option<StopReason>,
+    /// Why nothing more is committed: a plain offset commit of this membership may still come late (EO-4), or an input is not
+    /// the topic it was.
+    ended: Option<StopReason>,
     /// What the next poll reports before the client's own events.
     to_report: Vec<SourceEvent>,
 }
@@ -174,6 +119,7 @@ unsafe impl Send for KafkaConsumer {}
 impl KafkaConsumer {
     pub(crate) fn new(properties: &Properties, topics: &[String], group: (&str, Option<&str>), min_generation: i32) -> Result<Self, ClientError> {
         let client = Arc::new(Handle::new(Kind::Consumer, properties)?);
+        let tracked = topics.iter().map(|topic| TopicHandle::new(&client, topic)).collect::<Result<_, _>>()?;
         let signal = Arc::new(Signal::default());
         // SAFETY: the client is alive; the consumer queue's reference becomes ours.
         let events = unsafe {
@@ -183,16 +129,18 @@ impl KafkaConsumer {
         Ok(Self {
             partitions: Vec::new(),
             events,
+            _tracked: tracked,
             client,
             signal,
             group_id: group.0.to_owned(),
             group_instance_id: group.1.map(str::to_owned),
             topics: topics.to_vec(),
             topic_names: topics.iter().map(|topic| c_string(topic)).collect(),
+            announced: Announced::default(),
             first: 0,
             taken: vec![std::ptr::null_mut(); CHUNK],
             min_generation,
-            late_commit: None,
+            ended: None,
             to_report: Vec::new(),
         })
     }
@@ -284,8 +232,15 @@ impl KafkaConsumer {
         // SAFETY: the queue is alive; the buffer has CHUNK places; each returned message is ours.
         let got = unsafe { ffi::rd_kafka_consume_batch_queue(partition.queue.as_ptr(), 0, self.taken.as_mut_ptr(), self.taken.len()) };
         let got = usize::try_from(got).unwrap_or(0);
-        partition.last_look = if got == 0 { LastLook::Nothing } else { LastLook::Something };
+        // Looked at after the records were taken: a fetch from another topic of this name comes after its id was noted.
+        let recreated = self.recreated();
         let taken = self.taken[..got].iter().rev().filter_map(|&message| NonNull::new(message).map(Message));
+        if let Some(reason) = recreated {
+            taken.for_each(drop);
+            return Err(reason);
+        }
+        let partition = &mut self.partitions[index];
+        partition.last_look = if got == 0 { LastLook::Nothing } else { LastLook::Something };
         let (good, bad): (Vec<_>, Vec<_>) = taken.partition(|message| message.raw().err == 0);
         partition.waiting = good;
         let (place, next) = (partition.place, partition.next);
@@ -299,12 +254,7 @@ impl KafkaConsumer {
         match message.raw().err {
             code::AUTO_OFFSET_RESET => {
                 tracing::error!(topic, partition = place.partition.get(), position = position.get(), reason = %text, "position out of range");
-                let bound = |spec| {
-                    let asked = [(topic.clone(), place.partition.get())];
-                    let listed = list_offsets(&self.client, &asked, spec, BOUNDS_TIMEOUT).ok();
-                    listed.and_then(|listed| listed.first().filter(|entry| entry.code == 0).map(|entry| entry.offset)).unwrap_or(-1)
-                };
-                let (log_start, log_end) = (bound(Spec::Earliest), bound(Spec::Latest));
+                let (log_start, log_end) = log_bounds(&self.client, topic, place.partition.get());
                 Err(StopReason::PositionOutOfRange { partition: place, position, log_start, log_end })
             }
             code::TOPIC_AUTHORIZATION_FAILED => Err(StopReason::NotPermitted { what: format!("reading topic {topic} is not permitted: {text}") }),
@@ -314,6 +264,14 @@ impl KafkaConsumer {
                 Ok(())
             }
         }
+    }
+
+    /// Returns the reason to stop if an input is not the topic it was.
+    fn recreated(&self) -> Option<StopReason> {
+        let recreated = self.client.mailbox().topics.recreated()?;
+        let is_read = |partition: &&Partition| self.topics[usize::from(partition.place.topic.0)] == recreated.topic;
+        let reading = self.partitions.iter().find(is_read).map(|partition| (partition.place.partition.get(), partition.next.get()));
+        Some(recreated.reason(reading, |topic, partition| log_bounds(&self.client, topic, partition)))
     }
 
     /// Assigns anew from the given positions: what a seek is when the library refuses it.
@@ -384,7 +342,14 @@ impl Source for KafkaConsumer {
     }
 
     fn poll(&mut self) -> Vec<SourceEvent> {
+        if self.ended.is_none() {
+            self.ended = self.recreated();
+            self.to_report.extend(self.ended.clone().map(SourceEvent::Stop));
+        }
         let mut events = std::mem::take(&mut self.to_report);
+        if events.iter().any(|event| matches!(event, SourceEvent::Assigned(_))) {
+            return events;
+        }
         let Some(queue) = &self.events else { return events };
         loop {
             // SAFETY: the queue is alive; a returned event is ours to destroy, after it was read.
@@ -392,7 +357,12 @@ impl Source for KafkaConsumer {
             if event.is_null() {
                 return events;
             }
-            events.extend(self.event(event));
+            if let Some(event) = self.event(event) {
+                let protocol = if self.is_cooperative() { Protocol::Cooperative } else { Protocol::Eager };
+                let (event, then) = self.announced.note(event, protocol);
+                events.push(event);
+                self.to_report.extend(then);
+            }
             // SAFETY: as above.
             unsafe { ffi::rd_kafka_event_destroy(event) };
             // One rebalance at a time: the next one is only taken when this one was answered.
@@ -443,7 +413,7 @@ impl Source for KafkaConsumer {
     }
 
     fn commit(&mut self, offsets: &[(SourcePartition, Offset, OwnerRecord)], timeout: Duration) -> Result<(), SourceError> {
-        if let Some(reason) = &self.late_commit {
+        if let Some(reason) = &self.ended {
             return Err(SourceError { what: reason.to_string() });
         }
         // EO-2: without a membership that the broker checks, it would take the offsets from anybody.
@@ -452,7 +422,8 @@ impl Source for KafkaConsumer {
         }
         let mut list = PartitionList::new();
         for (place, offset, owner) in offsets {
-            list.add_with_metadata(self.name(*place), place.partition.get(), offset.get(), Some(&owner.encode()));
+            let metadata = self.client.mailbox().topics.stamped(owner, &self.topics[usize::from(place.topic.0)]);
+            list.add_with_metadata(self.name(*place), place.partition.get(), offset.get(), Some(&metadata));
         }
         let guard = &self.client.mailbox().guard;
         guard.begin();
@@ -466,7 +437,7 @@ impl Source for KafkaConsumer {
             );
             let reason = StopReason::Fatal { what: what.clone() };
             self.to_report.push(SourceEvent::Stop(reason.clone()));
-            self.late_commit = Some(reason);
+            self.ended = Some(reason);
             return Err(SourceError { what });
         }
         result.map_err(|error| SourceError { what: format!("offsets are not committed: {error}") })
@@ -509,6 +480,9 @@ impl Source for KafkaConsumer {
 
     fn give_back(&mut self, places: &[SourcePartition]) -> Result<(), SourceError> {
         self.drop_partitions(places);
+        if self.announced.give_back(places) == GivenBack::Already {
+            return Ok(());
+        }
         let positions: Vec<_> = places.iter().map(|place| (*place, Offset::ZERO)).collect();
         let list = self.list(&positions);
         // SAFETY: client and list are alive. The eager protocol always gives back everything.
@@ -551,7 +525,8 @@ impl Source for KafkaConsumer {
         let code = unsafe { ffi::rd_kafka_position(self.client.as_ptr(), list.as_ptr()) };
         let entry = list.entries().into_iter().next()?;
         let position = Offset::new(entry.offset)?;
-        (code == 0 && entry.code == 0 && position >= partition.next).then_some(position)
+        let same_topic = self.client.mailbox().topics.recreated().is_none();
+        (code == 0 && entry.code == 0 && same_topic && position >= partition.next).then_some(position)
     }
 
     fn close(&mut self) {

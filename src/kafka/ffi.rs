@@ -183,6 +183,7 @@ unsafe extern "C" {
     ) -> i32;
 
     pub fn rd_kafka_new(kind: c_int, conf: *mut rd_kafka_conf_t, errstr: *mut c_char, size: size_t) -> *mut rd_kafka_t;
+    pub fn rd_kafka_opaque(rk: *const rd_kafka_t) -> *mut c_void;
     pub fn rd_kafka_destroy_flags(rk: *mut rd_kafka_t, flags: c_int);
     pub fn rd_kafka_poll(rk: *mut rd_kafka_t, timeout_ms: c_int) -> c_int;
     pub fn rd_kafka_outq_len(rk: *mut rd_kafka_t) -> c_int;

@@ -4,6 +4,7 @@ use crate::disposition::code;
 use crate::ffi;
 use crate::guard::{Guard, attach};
 use crate::list::c_string;
+use crate::topic_ids::TopicIds;
 use libc::{c_char, c_int, c_void, size_t};
 use std::ffi::CStr;
 use std::ptr::NonNull;
@@ -33,6 +34,11 @@ impl Properties {
             properties.set(name, value);
         }
         properties
+    }
+
+    /// Returns a property as it was set last.
+    pub(crate) fn get(&self, name: &str) -> Option<&str> {
+        self.0.iter().rev().find(|(set, _)| set == name).map(|(_, value)| value.as_str())
     }
 
     /// Sets a property.
@@ -153,6 +159,8 @@ pub(crate) struct Mailbox {
     producer: Mutex<Option<(i64, i32)>>,
     /// Sees the requests of consumers and transactional producers.
     pub(crate) guard: Guard,
+    /// Ids of the topics a consumer reads.
+    pub(crate) topics: TopicIds,
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
@@ -311,21 +319,33 @@ fn configuration(text: String) -> ClientError {
     ClientError { code: -186, name: "_INVALID_ARG".to_owned(), text, nature: Nature::Plain }
 }
 
+/// syslog's number for what the `debug` property asks for.
+const LOG_DEBUG: c_int = 7;
+
 /// A panic must not cross into C: it is caught and the callback does nothing.
 fn contained(body: impl FnOnce()) {
     let _ = std::panic::catch_unwind(std::panic::AssertUnwindSafe(body));
 }
 
-extern "C" fn on_log(_: *const ffi::rd_kafka_t, level: c_int, facility: *const c_char, text: *const c_char) {
+extern "C" fn on_log(rk: *const ffi::rd_kafka_t, level: c_int, facility: *const c_char, text: *const c_char) {
     contained(|| {
         // SAFETY: librdkafka passes C strings that live during the call.
         let (facility, text) = unsafe { (owned(facility), owned(text)) };
+        if level >= LOG_DEBUG && !rk.is_null() {
+            // SAFETY: the opaque pointer is the mailbox, which outlives the library's threads.
+            let mailbox = unsafe { ffi::rd_kafka_opaque(rk).cast::<Mailbox>().as_ref() };
+            if let Some(mailbox) = mailbox {
+                mailbox.topics.note_log(&text);
+            }
+        }
         // syslog levels: 0–3 errors, 4 warning, 5–6 information, 7 debug. What matters is reported by name elsewhere, so
         // the library's own lines are one level quieter than it thinks.
         match level {
             0..=3 => tracing::warn!(target: "librdkafka", facility, "{text}"),
             4 => tracing::info!(target: "librdkafka", facility, "{text}"),
-            _ => tracing::debug!(target: "librdkafka", facility, "{text}"),
+            5..LOG_DEBUG => tracing::debug!(target: "librdkafka", facility, "{text}"),
+            // Consumers always write these (see `topic_ids`): they are for whoever looks for them.
+            _ => tracing::trace!(target: "librdkafka", facility, "{text}"),
         }
     });
 }

@@ -6,17 +6,21 @@
 //! behaviour (its enum is closed).
 
 mod admin;
+mod announced;
 mod broker;
 mod consumer;
 mod disposition;
 mod ffi;
+mod foreign;
 mod guard;
 mod handle;
 mod list;
 mod planted;
 mod preflight;
 mod producer;
+mod queue;
 mod sender;
+mod topic_ids;
 
 pub use admin::{Admin, NewTopic, TopicCreation};
 pub use broker::{Assignor, ConnectOptions, GroupProtocol, Guarantee, Joining, KafkaBroker, KafkaWatcher};

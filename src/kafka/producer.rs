@@ -19,7 +19,7 @@ use std::ffi::CString;
 use std::ptr::NonNull;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use transom_engine::{Disposition, Outcome, OwnerSeen, Place, Resolved, SourcePartition, StopReason, Suspect, TransactionalId};
+use transom_engine::{Disposition, Outcome, OwnerRecord, OwnerSeen, Place, Resolved, SourcePartition, StopReason, Suspect, TransactionalId};
 use transom_runtime::{Call, InitError, Membership, SealedBatch, Transactor, Watch};
 use transom_sdk::{OutputView, Partitioning};
 
@@ -202,11 +202,14 @@ impl KafkaProducer {
     }
 
     fn offsets(&self, sealed: &SealedBatch) -> PartitionList {
+        let stamp = |owner: &OwnerRecord, place: &SourcePartition| {
+            self.group_client.mailbox().topics.stamped(owner, &self.options.inputs[usize::from(place.topic.0)])
+        };
         let mut offsets = PartitionList::new();
         for (place, offset, owner) in &sealed.offsets {
             let name = &self.input_names[usize::from(place.topic.0)];
             let ahead = i64::from(self.options.planted == Planted::OffsetsOneAhead);
-            offsets.add_with_metadata(name, place.partition.get(), offset.get() + ahead, Some(&owner.encode()));
+            offsets.add_with_metadata(name, place.partition.get(), offset.get() + ahead, Some(&stamp(owner, place)));
         }
         offsets
     }

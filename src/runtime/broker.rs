@@ -160,13 +160,50 @@ pub trait Transactor: Send {
     fn watch(&self) -> Arc<Watch>;
 }
 
-/// Reads offsets of the input topics for lag, on a thread of its own.
+/// Where a partition ends, for readers of committed records and for its leader.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Ends {
+    /// Last stable offset, exclusive end.
+    pub last_stable: i64,
+    /// High watermark, exclusive end.
+    pub high_watermark: i64,
+}
+
+/// A transaction that holds up the readers of a partition.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OpenTransaction {
+    /// Whose it is.
+    pub producer_id: i64,
+    /// Its name, if some coordinator lists it and we may see it.
+    pub transactional_id: Option<String>,
+    /// How long it has been open; since its last record, if its begin is not known.
+    pub age: Option<Duration>,
+    /// How long after its begin its coordinator ends it, if one lists it.
+    pub timeout: Option<Duration>,
+}
+
+/// Looks at the input topics from outside the stream, on a thread of its own.
 pub trait Watcher: Send {
-    /// Returns the last stable offset of each partition that answered.
+    /// Returns the ends of each partition that answered.
     ///
     /// # Errors
     /// When nothing answered.
-    fn last_stable_offsets(&mut self, partitions: &[SourcePartition]) -> Result<Vec<(SourcePartition, i64)>, SourceError>;
+    fn ends(&mut self, partitions: &[SourcePartition]) -> Result<Vec<(SourcePartition, Ends)>, SourceError>;
+
+    /// Returns the input topics that the cluster says do not exist.
+    ///
+    /// # Errors
+    /// When nothing answered.
+    fn missing(&mut self) -> Result<Vec<String>, SourceError>;
+
+    /// Returns the transaction that holds a partition's last stable offset back.
+    ///
+    /// # Errors
+    /// When it cannot be found out, with the reason in words.
+    fn open_transaction(&mut self, partition: SourcePartition) -> Result<OpenTransaction, SourceError>;
+
+    /// Returns how Kafka's own tools are told of this cluster, for commands in messages.
+    fn tool(&self) -> String;
 }
 
 /// A cluster that workers can be connected to.

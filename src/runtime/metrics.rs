@@ -48,6 +48,7 @@ pub struct Metrics {
     recycled: Family<ReasonLabel, Counter>,
     refused: Family<ReasonLabel, Counter>,
     lag: Family<PartitionLabel, Gauge>,
+    blocked: Family<PartitionLabel, Gauge>,
     unaccounted: Gauge,
     state: Family<StateLabel, Gauge>,
     registry: Registry,
@@ -71,6 +72,7 @@ impl Metrics {
         let (commit_seconds, batch_seconds) = (seconds(), seconds());
         let batch_records = Histogram::new(exponential_buckets(1.0, 4.0, 10));
         let (recycled, lag, unaccounted, state) = (Family::default(), Family::default(), Gauge::default(), Family::default());
+        let blocked = Family::<PartitionLabel, Gauge>::default();
         let mut registry = Registry::with_prefix("transom");
         registry.register("records", "committed input records by fate", records.clone());
         registry.register("transactions", "transactions by outcome", transactions.clone());
@@ -84,9 +86,28 @@ impl Metrics {
         );
         registry.register("outputs_refused", "outputs and dead letters that the broker refused, their input found", refused.clone());
         registry.register("lag_records", "last stable offset minus committed offset, in offsets", lag.clone());
+        registry.register_with_unit(
+            "input_blocked",
+            "how long an open transaction of a foreign producer has held the partition up",
+            Unit::Seconds,
+            blocked.clone(),
+        );
         registry.register("unaccounted_records", "records without a fate: 0, or an alarm", unaccounted.clone());
         registry.register("worker_state", "1 for the state each worker is in", state.clone());
-        Arc::new(Self { records, transactions, commit_seconds, batch_seconds, batch_records, recycled, refused, lag, unaccounted, state, registry })
+        Arc::new(Self {
+            records,
+            transactions,
+            commit_seconds,
+            batch_seconds,
+            batch_records,
+            recycled,
+            refused,
+            lag,
+            blocked,
+            unaccounted,
+            state,
+            registry,
+        })
     }
 
     pub(crate) fn committed(&self, fates: &FateCounts, records: u64, commit_seconds: f64, batch_seconds: f64) {
@@ -121,12 +142,16 @@ impl Metrics {
     pub fn encode(&self, status: &PipelineStatus) -> Result<String, std::fmt::Error> {
         self.unaccounted.set(status.unaccounted_records);
         self.lag.clear();
+        self.blocked.clear();
         self.state.clear();
         for worker in &status.workers {
             self.state.get_or_create(&StateLabel { worker: worker.worker, state: worker.state }).set(1);
             for partition in &worker.partitions {
+                let label = PartitionLabel { topic: partition.topic.clone(), partition: partition.partition };
+                if let Some(blocked) = &partition.blocked {
+                    self.blocked.get_or_create(&label).set(i64::try_from(blocked.seconds).unwrap_or(i64::MAX));
+                }
                 if let Some(lag) = partition.lag {
-                    let label = PartitionLabel { topic: partition.topic.clone(), partition: partition.partition };
                     self.lag.get_or_create(&label).set(lag);
                 }
             }

@@ -1,10 +1,11 @@
 //! What `/status`, health and the log say: a board that workers write and endpoints read.
 
+use crate::broker::Ends;
+use crate::inputs::{WAITING, show_missing, show_waiting};
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
-use transom_engine::SourcePartition;
 
 /// One partition as its worker sees it.
 #[derive(Clone, Debug, Default, Serialize)]
@@ -21,6 +22,28 @@ pub struct PartitionStatus {
     pub last_stable_offset: Option<i64>,
     /// Last stable offset − committed offset, once both are known.
     pub lag: Option<i64>,
+    /// High watermark, once known.
+    pub high_watermark: Option<i64>,
+    /// High watermark − committed offset, once both are known: more than the lag while transactions are open.
+    pub lag_to_log_end: Option<i64>,
+    /// What holds the partition up, if anything does.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub blocked: Option<BlockedStatus>,
+}
+
+/// An open transaction of a foreign producer that holds a partition up.
+#[derive(Clone, Debug, Serialize)]
+pub struct BlockedStatus {
+    /// How long its last stable offset has stood still.
+    pub seconds: u64,
+    /// Whose transaction it is, if that could be found out.
+    pub producer_id: Option<i64>,
+    /// Its name, if some coordinator lists it.
+    pub transactional_id: Option<String>,
+    /// How long it has been open.
+    pub transaction_age_seconds: Option<u64>,
+    /// All of that in words, with the next step.
+    pub reason: String,
 }
 
 /// One worker.
@@ -57,25 +80,16 @@ pub struct WorkerStatus {
     pub ready: Readiness,
 }
 
-impl WorkerStatus {
-    /// Takes over last stable offsets and works out the lag.
-    pub(crate) fn set_last_stable_offsets(&mut self, offsets: &[(SourcePartition, i64)], inputs: &[String]) {
-        for row in &mut self.partitions {
-            let same = |(place, _): &&(SourcePartition, i64)| {
-                place.partition.get() == row.partition && inputs.get(usize::from(place.topic.0)).is_some_and(|topic| *topic == row.topic)
-            };
-            if let Some(&(_, offset)) = offsets.iter().find(same) {
-                row.last_stable_offset = Some(offset);
-            }
-            row.work_out_lag();
-        }
-    }
-}
-
 impl PartitionStatus {
     /// The last stable offset is up to two seconds old, the committed one is not: the difference is never shown below 0.
     pub(crate) fn work_out_lag(&mut self) {
-        self.lag = self.last_stable_offset.zip(self.committed).map(|(stable, committed)| (stable - committed).max(0));
+        let behind = |end: Option<i64>| end.zip(self.committed).map(|(end, committed)| (end - committed).max(0));
+        (self.lag, self.lag_to_log_end) = (behind(self.last_stable_offset), behind(self.high_watermark));
+    }
+
+    pub(crate) fn set_ends(&mut self, ends: Ends) {
+        (self.last_stable_offset, self.high_watermark) = (Some(ends.last_stable), Some(ends.high_watermark));
+        self.work_out_lag();
     }
 }
 
@@ -124,6 +138,8 @@ pub struct StatusBoard {
     guarantee: &'static str,
     workers: Mutex<Vec<WorkerStatus>>,
     seen: Mutex<Vec<Instant>>,
+    /// Input topics that do not exist.
+    missing: Mutex<Vec<String>>,
 }
 
 impl StatusBoard {
@@ -131,7 +147,7 @@ impl StatusBoard {
     pub fn new(pipeline: &str, instance: &str, guarantee: &'static str, workers: u16) -> Self {
         let rows = (0..workers).map(|worker| WorkerStatus { worker, state: "starting", ..WorkerStatus::default() }).collect();
         let seen = Mutex::new(vec![Instant::now(); usize::from(workers)]);
-        Self { pipeline: pipeline.to_owned(), instance: instance.to_owned(), guarantee, workers: Mutex::new(rows), seen }
+        Self { pipeline: pipeline.to_owned(), instance: instance.to_owned(), guarantee, workers: Mutex::new(rows), seen, missing: Mutex::default() }
     }
 
     /// Notes that a worker's loop went round.
@@ -144,6 +160,11 @@ impl StatusBoard {
     /// Returns how long ago the slowest worker's loop went round.
     pub fn silence(&self) -> Duration {
         self.seen.lock().unwrap_or_else(PoisonError::into_inner).iter().map(Instant::elapsed).max().unwrap_or_default()
+    }
+
+    /// Notes which input topics do not exist.
+    pub(crate) fn set_missing(&self, topics: Vec<String>) {
+        *self.missing.lock().unwrap_or_else(PoisonError::into_inner) = topics;
     }
 
     fn lock(&self) -> MutexGuard<'_, Vec<WorkerStatus>> {
@@ -165,7 +186,12 @@ impl StatusBoard {
 
     /// Returns a copy of everything.
     pub fn snapshot(&self) -> PipelineStatus {
-        let workers = self.lock().clone();
+        let mut workers = self.lock().clone();
+        let missing = self.missing.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        for row in &mut workers {
+            show_waiting(row);
+            show_missing(row, &missing);
+        }
         let mut fates = BTreeMap::new();
         for row in &workers {
             for (&fate, count) in &row.fates {
@@ -173,7 +199,8 @@ impl StatusBoard {
             }
         }
         // Trouble first: one worker that cannot work is what the reader must see.
-        let worst = workers.iter().find(|row| row.ready != Readiness::Ready).or_else(|| workers.first());
+        let waiting = || workers.iter().find(|row| row.state == WAITING);
+        let worst = workers.iter().find(|row| row.ready != Readiness::Ready).or_else(waiting).or_else(|| workers.first());
         let lags: Vec<i64> = workers.iter().flat_map(|row| row.partitions.iter().filter_map(|partition| partition.lag)).collect();
         PipelineStatus {
             pipeline: self.pipeline.clone(),

@@ -1,7 +1,8 @@
-//! Starts the workers, passes on the wish to stop, and watches the lag.
+//! Starts the workers and passes on the wish to stop.
 
 use crate::broker::{Broker, Watcher};
 use crate::clock::Clock;
+use crate::inputs::InputWatcher;
 use crate::metrics::Metrics;
 use crate::options::PipelineOptions;
 use crate::processing::ProcessorFactory;
@@ -9,12 +10,9 @@ use crate::status::StatusBoard;
 use crate::worker;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
-use std::time::{Duration, Instant};
-use transom_engine::{SourcePartition, StopReason, TopicId};
-use transom_sdk::PartitionId;
+use std::time::Duration;
+use transom_engine::StopReason;
 
-/// How often last stable offsets are read for lag.
-const LAG_INTERVAL: Duration = Duration::from_secs(2);
 /// How often the supervisor looks up.
 const LOOK_INTERVAL: Duration = Duration::from_millis(50);
 
@@ -61,15 +59,16 @@ impl Control {
 }
 
 /// Runs all workers until each has stopped, and returns the first reason that is not a plain drain, else `Drained`.
-pub fn supervise<B: Broker, W: Watcher>(
+pub fn supervise<B: Broker, W: Watcher + 'static>(
     broker: &B,
-    mut watcher: W,
+    watcher: W,
     options: &Arc<PipelineOptions>,
     factory: &Arc<dyn ProcessorFactory>,
     surroundings: (&Arc<StatusBoard>, &Arc<Metrics>, &Arc<Control>),
 ) -> StopReason {
     let (board, metrics, control) = surroundings;
     let clock = Clock::start();
+    let _inputs = InputWatcher::spawn(watcher, options, board);
     std::thread::scope(|scope| {
         let workers: Vec<_> = (0..options.workers)
             .map(|number| {
@@ -95,7 +94,6 @@ pub fn supervise<B: Broker, W: Watcher>(
                 }
             }
         }
-        let mut look_at = Instant::now();
         while !running.is_empty() {
             let (done, rest): (Vec<_>, Vec<_>) = running.into_iter().partition(std::thread::ScopedJoinHandle::is_finished);
             running = rest;
@@ -107,35 +105,8 @@ pub fn supervise<B: Broker, W: Watcher>(
                 }
                 control.drain();
             }
-            if Instant::now() >= look_at && !running.is_empty() {
-                watch_lag(&mut watcher, options, board);
-                look_at = Instant::now() + LAG_INTERVAL;
-            }
             std::thread::sleep(LOOK_INTERVAL);
         }
         first
     })
-}
-
-fn watch_lag<W: Watcher>(watcher: &mut W, options: &PipelineOptions, board: &StatusBoard) {
-    let mut partitions = Vec::new();
-    for worker in board.snapshot().workers {
-        for partition in worker.partitions {
-            let topic = options.inputs.iter().position(|input| *input == partition.topic).and_then(|topic| u16::try_from(topic).ok());
-            if let (Some(topic), Some(partition)) = (topic, PartitionId::new(partition.partition)) {
-                partitions.push(SourcePartition { topic: TopicId(topic), partition });
-            }
-        }
-    }
-    if partitions.is_empty() {
-        return;
-    }
-    match watcher.last_stable_offsets(&partitions) {
-        Ok(offsets) => {
-            for number in 0..options.workers {
-                board.update(number, |row| row.set_last_stable_offsets(&offsets, &options.inputs));
-            }
-        }
-        Err(error) => tracing::debug!(error = %error, "last stable offsets cannot be read; lag is as of the last time"),
-    }
 }

@@ -60,9 +60,15 @@ pub(crate) fn of_stop(reason: &StopReason) -> (Code, &'static str) {
         StopReason::OffsetsMissing { .. } => {
             (Code::DataStopped, "the group's offsets expired or were deleted; set them with kafka-consumer-groups --reset-offsets, then start again")
         }
-        StopReason::PositionOutOfRange { .. } => {
-            (Code::DataStopped, "records were deleted or the topic was recreated; decide where to go on with kafka-consumer-groups --reset-offsets")
-        }
+        StopReason::PositionOutOfRange { .. } => (
+            Code::DataStopped,
+            "records were deleted before they were read; the offset has not moved: decide where to go on with kafka-consumer-groups --reset-offsets",
+        ),
+        StopReason::TopicRecreated { .. } => (
+            Code::DataStopped,
+            "start it again: it reads the new topic from its beginning if the old offsets went with the old topic; if it stops again, decide \
+             where to go on with kafka-consumer-groups --reset-offsets",
+        ),
         StopReason::FencedTooOften { .. } | StopReason::InstanceFenced { .. } => {
             (Code::Configuration, "give every process its own --instance name; stop the other one")
         }

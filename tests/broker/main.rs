@@ -1,7 +1,9 @@
 //! What a pipeline does on a real broker, from bytes in to bytes out.
 
 mod fan_out;
+mod foreign;
 mod inputs;
+mod moving;
 mod outage;
 mod poison;
 mod records;

@@ -111,6 +111,8 @@ pub struct Worker {
     pub batches_committed: u64,
     /// The transactional producer's id, once the client has told.
     pub producer_id: Option<i64>,
+    /// Why, where there is trouble.
+    pub reason: String,
     /// Its partitions.
     pub partitions: Vec<Partition>,
 }
@@ -126,6 +128,25 @@ pub struct Partition {
     pub committed: Option<i64>,
     /// Last stable offset − committed offset, once known.
     pub lag: Option<i64>,
+    /// High watermark − committed offset, once known.
+    pub lag_to_log_end: Option<i64>,
+    /// Somebody else's transaction that holds it up.
+    pub blocked: Option<Blocked>,
+}
+
+/// What holds a partition up, in `/status`.
+#[derive(Clone, Debug, Deserialize)]
+pub struct Blocked {
+    /// For how long.
+    pub seconds: u64,
+    /// Whose transaction it is.
+    pub producer_id: Option<i64>,
+    /// Its name.
+    pub transactional_id: Option<String>,
+    /// How long it has been open.
+    pub transaction_age_seconds: Option<u64>,
+    /// All of that in words.
+    pub reason: String,
 }
 
 impl Status {
@@ -328,6 +349,22 @@ impl Instance {
     #[track_caller]
     pub fn thaw(&mut self) {
         self.signal(Signal::CONT);
+    }
+
+    /// Returns how much processor time it has used so far.
+    ///
+    /// # Panics
+    /// When it has ended.
+    #[track_caller]
+    pub fn cpu_time(&self) -> Duration {
+        let path = format!("/proc/{}/stat", self.process.child.id());
+        let stat = std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("read {path}: {error}"));
+        // The name in parentheses may hold anything; user and system time are the 12th and 13th words behind it.
+        let behind_name = stat.rsplit_once(')').map_or("", |(_, rest)| rest);
+        let words = behind_name.split_ascii_whitespace().skip(11).take(2);
+        let ticks: u64 = words.map(|word| word.parse::<u64>().expect("a number of clock ticks")).sum();
+        // Linux counts in hundredths of a second for every program.
+        Duration::from_millis(ticks * 10)
     }
 
     /// Returns its exit code if it has ended; 128 + n if signal n ended it.

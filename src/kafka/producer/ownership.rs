@@ -8,6 +8,7 @@ use crate::ffi;
 use crate::handle::{ClientError, Handle, Kind, Properties};
 use crate::list::PartitionEntry;
 use crate::preflight::StartOffset;
+use crate::topic_ids::{Recreated, read_stamped};
 use std::time::{Duration, Instant};
 use transom_engine::{OwnerRecord, OwnerSeen, Ownership, SourcePartition, TransactionalId};
 use transom_runtime::Call;
@@ -82,12 +83,29 @@ impl KafkaProducer {
     pub(super) fn owner_seen(&self, place: SourcePartition, entry: &PartitionEntry) -> OwnerSeen {
         match (entry.code, Offset::new(entry.offset)) {
             (code::UNSTABLE_OFFSET_COMMIT, _) => OwnerSeen::Pending,
-            (0, Some(offset)) => OwnerSeen::At(offset, owner_record(entry)),
+            (0, Some(offset)) => self.of_this_topic(entry, offset),
             (0, None) => self.without_offset(place),
             (other, _) => {
                 tracing::warn!(topic = entry.topic, partition = entry.partition, error = %ClientError::from_code(other), "committed offset unanswered");
                 OwnerSeen::Unanswered
             }
+        }
+    }
+
+    /// An offset that counts in another topic of the same name is no place to go on from: the consumer is told, and stops.
+    fn of_this_topic(&self, entry: &PartitionEntry, offset: Offset) -> OwnerSeen {
+        let (owner, stamp) = read_stamped(&entry.metadata);
+        let ids = &self.group_client.mailbox().topics;
+        match (stamp, ids.first(&entry.topic)) {
+            (Some(was), Some(now)) if was != now => {
+                ids.note(Recreated { topic: entry.topic.clone(), at: Some((entry.partition, offset.get())), was: was.to_owned(), now });
+                OwnerSeen::Unanswered
+            }
+            (Some(_), None) => {
+                tracing::debug!(topic = entry.topic, "the topic's id is not known yet");
+                OwnerSeen::Unanswered
+            }
+            (Some(_), Some(_)) | (None, _) => OwnerSeen::At(offset, owner),
         }
     }
 
@@ -124,7 +142,7 @@ impl KafkaProducer {
 
 /// Returns the owner record of a committed offset; any other metadata means that no owner is known.
 fn owner_record(entry: &PartitionEntry) -> Option<OwnerRecord> {
-    OwnerRecord::parse(std::str::from_utf8(&entry.metadata).ok()?).ok()
+    read_stamped(&entry.metadata).0
 }
 
 /// Takes an id over by initialising it: whatever its last owner left open is aborted, and it can commit nothing more.

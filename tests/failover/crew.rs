@@ -89,14 +89,21 @@ impl Member {
         }
     }
 
+    pub fn is_running(&mut self) -> bool {
+        self.exit_code().is_none()
+    }
+
+    fn exit_code(&mut self) -> Option<i32> {
+        match &mut self.program {
+            Program::Ours(instance) => instance.exit_code(),
+            Program::Streams(streams) => streams.exit_code(),
+        }
+    }
+
     /// Starts it again if it ended, after a supervisor's pause.
     #[track_caller]
     pub fn is_supervised(&mut self) {
-        let ended = match &mut self.program {
-            Program::Ours(instance) => instance.exit_code(),
-            Program::Streams(streams) => streams.exit_code(),
-        };
-        if ended.is_some() && self.ended_at.get_or_insert_with(Instant::now).elapsed() >= SUPERVISOR_PAUSE {
+        if self.exit_code().is_some() && self.ended_at.get_or_insert_with(Instant::now).elapsed() >= SUPERVISOR_PAUSE {
             self.restart();
         }
     }

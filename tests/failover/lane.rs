@@ -28,6 +28,8 @@ const CATCH_DEADLINE: Duration = Duration::from_secs(20);
 const WRITE_DEADLINE: Duration = Duration::from_secs(1);
 /// Now and then the request overtakes the outputs; then the next transaction is tried.
 const CATCHES_MAX: u32 = 50;
+/// How often a victim may lose its session before it is where it shall be killed.
+const POINT_TRIES_MAX: u32 = 5;
 /// How long there is nothing to do before an idle instance is killed.
 const QUIET: Duration = Duration::from_secs(1);
 /// Everything is committed when the orders have stopped, at the latest after another takeover.
@@ -87,10 +89,7 @@ impl Lane<'_> {
     /// Brings the victim to a point, kills it there, and measures until its partitions give something new.
     fn kills_at(&mut self, point: Point) -> Trial {
         let name = format!("{}, {}", self.combination.name, point.title());
-        self.settles();
-        let caught = self.brings_to(point);
-        let owned = self.partitions_of_victim();
-        assert!(!owned.is_empty(), "{name}: the victim has no partition");
+        let (caught, owned) = self.stands_at(point);
         let killed = Instant::now();
         self.victim.kill9();
         // What was held is thrown away: it would arrive in another story.
@@ -120,6 +119,20 @@ impl Lane<'_> {
         };
         eprintln!("failover: {name}: first {:.3} s, all {:.3} s, from the kill {:.3} s", trial.first_s, trial.all_s, trial.from_kill_s);
         trial
+    }
+
+    /// Brings the victim to a point and returns what holds it there, and its partitions. On a busy machine it may have lost them on the way.
+    fn stands_at(&mut self, point: Point) -> (Option<Armed>, Vec<i32>) {
+        for _ in 0..POINT_TRIES_MAX {
+            self.settles();
+            let caught = self.brings_to(point);
+            let owned = self.partitions_of_victim();
+            if !owned.is_empty() && self.victim.is_running() {
+                return (caught, owned);
+            }
+            eprintln!("failover: {}: the victim lost its partitions before the kill", self.combination.name);
+        }
+        panic!("{}, {}: {POINT_TRIES_MAX} times without partitions", self.combination.name, point.title());
     }
 
     fn restarts(&mut self, ends: &BTreeMap<i32, i64>) -> (Moments, Moments) {

@@ -228,19 +228,23 @@ fn failed(what: impl Into<String>) -> SourceError {
 mod tests {
     use super::*;
 
+    fn inquiry(pairs: &[(&str, &str)]) -> Inquiry {
+        let mut properties = Properties::new();
+        for (name, value) in pairs {
+            properties.set(name, *value);
+        }
+        Inquiry::new(&properties)
+    }
+
+    fn why(pairs: &[(&str, &str)]) -> String {
+        inquiry(pairs).open_transaction("in", 0).expect_err("not spoken to").what
+    }
+
     #[test]
     fn listeners_with_tls_or_other_mechanisms_are_not_spoken_to_and_the_reason_is_said() {
-        let inquiry = |pairs: &[(&str, &str)]| {
-            let mut properties = Properties::new();
-            for (name, value) in pairs {
-                properties.set(name, *value);
-            }
-            Inquiry::new(&properties)
-        };
         assert!(matches!(inquiry(&[]).access, Access::Plain));
         let plain = inquiry(&[("security.protocol", "SASL_PLAINTEXT"), ("sasl.mechanism", "PLAIN"), ("sasl.username", "u")]);
         assert!(matches!(plain.access, Access::SaslPlain { user, .. } if user == "u"));
-        let why = |pairs: &[(&str, &str)]| inquiry(pairs).open_transaction("in", 0).expect_err("not spoken to").what;
         let servers = ("bootstrap.servers", "localhost:1");
         assert!(why(&[servers, ("security.protocol", "sasl_ssl")]).contains("security.protocol is sasl_ssl"));
         assert!(why(&[servers, ("security.protocol", "sasl_plaintext"), ("sasl.mechanism", "SCRAM-SHA-512")]).contains("SCRAM-SHA-512"));

@@ -58,12 +58,14 @@ impl TopicIds {
     /// Takes note of a log line of the library, if it is the one about ids.
     pub(crate) fn note_log(&self, line: &str) {
         let Some((topic, id)) = changed_id(line) else { return };
+        // As Kafka's own tools write it; the library uses the other base64 alphabet.
+        let id = id.replace('+', "-").replace('/', "_");
         let was = {
             let mut first = self.first.lock().unwrap_or_else(PoisonError::into_inner);
-            first.entry(topic.to_owned()).or_insert_with(|| id.to_owned()).clone()
+            first.entry(topic.to_owned()).or_insert_with(|| id.clone()).clone()
         };
         if was != id {
-            self.note(Recreated { topic: topic.to_owned(), at: None, was, now: id.to_owned() });
+            self.note(Recreated { topic: topic.to_owned(), at: None, was, now: id });
         }
     }
 
@@ -177,6 +179,13 @@ mod tests {
         let recreated = Recreated { topic: "orders".to_owned(), at: None, was: A.to_owned(), now: B.to_owned() };
         assert_eq!(ids.recreated(), Some(recreated));
         assert_eq!(ids.first("orders").as_deref(), Some(A));
+    }
+
+    #[test]
+    fn ids_are_written_as_kafkas_own_tools_write_them() {
+        let ids = TopicIds::default();
+        ids.note_log(&line("orders", NO_ID, "jnicX/LrTBefvgl4+rel0A"));
+        assert_eq!(ids.first("orders").as_deref(), Some("jnicX_LrTBefvgl4-rel0A"));
     }
 
     #[test]

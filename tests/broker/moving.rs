@@ -66,7 +66,8 @@ fn an_input_recreated_with_more_records_stops_the_pipeline_before_any_of_them_is
     let t = Scenario::shared("recreated");
     let (mut instance, input, output) = after_a_hundred(&t);
     recreate(&t, &input, &good(1_000..1_500));
-    stops_with(&mut instance, &[&input, "partition 0, position 100", "0 to 500", "created again"]);
+    // It may be noticed before the new topic is filled: its end is not yet 500 then.
+    stops_with(&mut instance, &[&input, "partition 0, position 100", "created again"]);
     assert_eq!(t.read(&output).len(), 100, "something of the new topic was processed");
     assert_eq!(committed_offset(&t, &input), None, "something was committed for the new topic");
 }
@@ -89,7 +90,7 @@ fn an_input_recreated_with_fewer_records_is_named_as_recreated_and_not_as_out_of
     let t = Scenario::shared("recreated-short");
     let (mut instance, input, output) = after_a_hundred(&t);
     recreate(&t, &input, &good(1_000..1_010));
-    stops_with(&mut instance, &[&input, "partition 0, position 100", "0 to 10", "created again"]);
+    stops_with(&mut instance, &[&input, "partition 0, position 100", "created again"]);
     assert_eq!((t.read(&output).len(), committed_offset(&t, &input)), (100, None));
 }
 

@@ -165,7 +165,7 @@ fn without_dead_letters_the_right_one_of_thousands_stops_the_pipeline_with_65() 
     let mut instance = t.start("a", &CLEAN_ORDERS.replace("dead_letters: { topic: @dlq }", ""));
     assert_eq!(instance.exits_within(START), 65, "{}", instance.log_tail());
     let log = instance.log();
-    let last = log.lines().filter(|line| line.starts_with("error:")).next_back().unwrap_or_default();
+    let last = log.lines().rfind(|line| line.starts_with("error:")).unwrap_or_default();
     assert!(last.contains("offset 3000") && last.contains(&input) && last.contains(&output), "{last}");
     let written = t.read(&output);
     assert_eq!((written.len(), committed_offset(&t, &input)), (3_000, Some(3_000)));

@@ -27,6 +27,8 @@ use transom_sdk::{OutputView, Partitioning};
 const INIT_TIMEOUT_MS: i32 = 10_000;
 /// How long an abort may take before the producer is replaced instead.
 const ABORT_TIMEOUT: Duration = Duration::from_secs(10);
+/// The same after a refused output: the library may wait for others that it will never send, and a new producer is due anyway.
+const REFUSED_ABORT_TIMEOUT: Duration = Duration::from_secs(1);
 /// How long the group coordinator may take to list offsets.
 const RESOLVE_TIMEOUT: Duration = Duration::from_secs(5);
 /// How long the cluster may take to say which topics there are.
@@ -273,8 +275,8 @@ impl KafkaProducer {
         })
     }
 
-    fn abort(&self, producer: &Producer) -> Result<(), Broken> {
-        let deadline = Instant::now() + ABORT_TIMEOUT;
+    fn abort(&self, producer: &Producer, within: Duration) -> Result<(), Broken> {
+        let deadline = Instant::now() + within;
         loop {
             let left = deadline.saturating_duration_since(Instant::now()).max(Duration::from_millis(1));
             // SAFETY: the client is alive.
@@ -333,7 +335,9 @@ impl KafkaProducer {
             }
         };
         let aborted = match (&self.producer, self.options.guarantee) {
-            (Some(producer), Guarantee::ExactlyOnce) => self.abort(producer),
+            (Some(producer), Guarantee::ExactlyOnce) => {
+                self.abort(producer, if matches!(then, Then::Hunt(_)) { REFUSED_ABORT_TIMEOUT } else { ABORT_TIMEOUT })
+            }
             // What is queued must not be delivered behind our back while the records are read again.
             (Some(_), Guarantee::AtLeastOnce | Guarantee::AtMostOnce) => {
                 Err(Broken::Replace { why: "no transaction to abort".to_owned(), fenced: false })
@@ -348,6 +352,14 @@ impl KafkaProducer {
                 // The next transaction makes a new one.
                 self.producer = None;
                 Outcome::Poisoned { suspects, why }
+            }
+            // The first act of a new producer under the same id is to abort what the old one left open.
+            (Err(Broken::Replace { fenced: false, why: also }), Then::Hunt(suspects)) => {
+                self.producer = None;
+                match self.initialise() {
+                    Ok(()) => Outcome::Poisoned { suspects, why },
+                    Err(_) => self.replace(format!("{why}; {also}"), false),
+                }
             }
             // A transaction that could not be aborted is never committed by us either; the next producer aborts it.
             (Ok(()), Then::Stop(reason)) => Outcome::Stop(reason),

@@ -56,8 +56,8 @@ pub(crate) enum Spec {
     LastStable,
 }
 
-/// One broker setting.
-pub(crate) type BrokerSetting = (String, Option<String>);
+/// One setting of a broker or topic.
+pub(crate) type Setting = (String, Option<String>);
 
 /// Cluster metadata, as far as it is used.
 #[derive(Clone, Debug, Default)]
@@ -155,9 +155,18 @@ impl Admin {
     }
 
     /// Returns a broker's settings.
-    pub(crate) fn broker_settings(&self, broker: i32, timeout: Duration) -> Result<Vec<BrokerSetting>, ClientError> {
+    pub(crate) fn broker_settings(&self, broker: i32, timeout: Duration) -> Result<Vec<Setting>, ClientError> {
+        self.settings(ffi::RESOURCE_BROKER, &broker.to_string(), timeout)
+    }
+
+    /// Returns a topic's settings.
+    pub(crate) fn topic_settings(&self, topic: &str, timeout: Duration) -> Result<Vec<Setting>, ClientError> {
+        self.settings(ffi::RESOURCE_TOPIC, topic, timeout)
+    }
+
+    fn settings(&self, kind: c_int, name: &str, timeout: Duration) -> Result<Vec<Setting>, ClientError> {
         // SAFETY: the name is copied; the object is ours and freed below.
-        let mut resource = unsafe { ffi::rd_kafka_ConfigResource_new(ffi::RESOURCE_BROKER, c_string(&broker.to_string()).as_ptr()) };
+        let mut resource = unsafe { ffi::rd_kafka_ConfigResource_new(kind, c_string(name).as_ptr()) };
         let event = request(
             &self.client,
             ffi::ADMIN_OP_DESCRIBECONFIGS,

@@ -36,6 +36,10 @@ const PREFETCH_KIB: i32 = 8_192;
 const PREFETCH_KIB_MIN: i32 = 512;
 const PREFETCH_KIB_MAX: i32 = 4_096;
 
+/// Largest batch the producer makes, and how far it stays below a topic's limit.
+const BATCH_BYTES: i32 = 1_000_000;
+const BATCH_BYTES_SPARED: i32 = 512;
+
 /// Which group protocol, and what goes with it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum GroupProtocol {
@@ -90,6 +94,8 @@ pub struct ConnectOptions {
     pub guarantee: Guarantee,
     /// Partitions of all inputs together, for the share of memory each may take.
     pub input_partitions: i32,
+    /// The largest batch that every output topic takes, where it is known.
+    pub batch_bytes_max: Option<i32>,
     /// Group protocol.
     pub protocol: GroupProtocol,
     /// Assignor.
@@ -168,12 +174,13 @@ impl ConnectOptions {
     }
 
     fn producer_properties(&self, transactional_id: &str) -> Properties {
+        let batch_bytes = self.batch_bytes_max.map_or(BATCH_BYTES, |max| (max - BATCH_BYTES_SPARED).clamp(1, BATCH_BYTES));
         let queue = self.records_max.saturating_mul(4).clamp(100_000, 10_000_000);
         let mut properties = Properties::new()
             .with("client.id", "transom")
             .with("compression.type", "lz4")
             .with("linger.ms", "2")
-            .with("batch.size", "1000000")
+            .with("batch.size", batch_bytes.to_string())
             // The previous transaction's markers are written while the next one begins: ask again soon.
             .with("retry.backoff.ms", "5")
             .with("queue.buffering.max.messages", queue.to_string())

@@ -141,6 +141,7 @@ pub const ADMIN_OP_LISTCONSUMERGROUPOFFSETS: c_int = 14;
 pub const ADMIN_OP_ALTERCONSUMERGROUPOFFSETS: c_int = 15;
 pub const ADMIN_OP_LISTOFFSETS: c_int = 21;
 
+pub const RESOURCE_TOPIC: c_int = 2;
 pub const RESOURCE_BROKER: c_int = 4;
 pub const ISOLATION_READ_UNCOMMITTED: c_int = 0;
 pub const ISOLATION_READ_COMMITTED: c_int = 1;
@@ -433,6 +434,8 @@ mod tests {
         assert_eq!(VTYPE_RKT, vtype::RD_KAFKA_VTYPE_RKT as c_int);
         assert_eq!(VTYPE_TIMESTAMP, vtype::RD_KAFKA_VTYPE_TIMESTAMP as c_int);
         assert_eq!(DESTROY_F_NO_CONSUMER_CLOSE, generated::RD_KAFKA_DESTROY_F_NO_CONSUMER_CLOSE as c_int);
+        assert_eq!(RESOURCE_TOPIC, generated::rd_kafka_ResourceType_t::RD_KAFKA_RESOURCE_TOPIC as c_int);
+        assert_eq!(RESOURCE_BROKER, generated::rd_kafka_ResourceType_t::RD_KAFKA_RESOURCE_BROKER as c_int);
         assert_eq!(MSG_F_COPY, generated::RD_KAFKA_MSG_F_COPY as c_int);
     }
 }

@@ -1,6 +1,6 @@
 //! Looks at the cluster before the first worker starts, so that what cannot work is said at once and in words.
 
-use crate::admin::{Admin, BrokerSetting, Metadata, Spec, group_offsets, list_offsets};
+use crate::admin::{Admin, Metadata, Setting, Spec, group_offsets, list_offsets};
 use crate::disposition::code;
 use crate::handle::{ClientError, Properties};
 use std::time::{Duration, Instant};
@@ -51,6 +51,8 @@ pub struct Facts {
     pub unchecked: Vec<String>,
     /// Whether the group had no offset of the inputs.
     pub new_group: bool,
+    /// The largest batch that every output topic takes, where that could be read.
+    pub batch_bytes_max: Option<i32>,
 }
 
 /// Why the pipeline cannot start on this cluster.
@@ -114,7 +116,20 @@ impl Preflight {
         self.check_broker(&admin, &metadata, &mut unchecked)?;
         let partitions = self.check_topics(&metadata)?;
         let new_group = self.seed(&admin, &partitions)?;
-        Ok(Facts { brokers: metadata.brokers.len(), partitions, unchecked, new_group })
+        let batch_bytes_max = self.batch_bytes_max(&admin);
+        Ok(Facts { brokers: metadata.brokers.len(), partitions, unchecked, new_group, batch_bytes_max })
+    }
+
+    /// A topic's limit is one of whole batches: a larger one would be refused although every record in it is small.
+    fn batch_bytes_max(&self, admin: &Admin) -> Option<i32> {
+        let limit = |topic: &String| match admin.topic_settings(topic, ATTEMPT) {
+            Ok(settings) => value(&settings, "max.message.bytes")?.parse::<i32>().ok(),
+            Err(error) => {
+                tracing::debug!(topic, error = %error, "the topic's limits cannot be read; a batch that it refuses is sent again in parts");
+                None
+            }
+        };
+        self.outputs.iter().filter_map(limit).min()
     }
 
     fn reach(&self, admin: &Admin, bootstrap: &str) -> Result<Metadata, PreflightError> {
@@ -274,7 +289,7 @@ fn patient<T>(call: impl Fn() -> Result<T, ClientError>) -> Result<T, ClientErro
     }
 }
 
-fn value<'a>(settings: &'a [BrokerSetting], name: &str) -> Option<&'a str> {
+fn value<'a>(settings: &'a [Setting], name: &str) -> Option<&'a str> {
     settings.iter().find(|(setting, _)| setting == name)?.1.as_deref()
 }
 

@@ -29,6 +29,8 @@ const INIT_TIMEOUT_MS: i32 = 10_000;
 const INIT_TIMEOUT: Duration = Duration::from_secs(10);
 /// How long an abort may take before the producer is replaced instead.
 const ABORT_TIMEOUT: Duration = Duration::from_secs(10);
+/// The same after a refused output: the library may wait for others that it will never send, and a new producer is due anyway.
+const REFUSED_ABORT_TIMEOUT: Duration = Duration::from_secs(1);
 /// How long the group coordinator may take to list offsets.
 const RESOLVE_TIMEOUT: Duration = Duration::from_secs(5);
 /// How long the cluster may take to say which topics there are.
@@ -306,16 +308,16 @@ impl KafkaProducer {
         })
     }
 
-    fn abort(&self, producer: &Producer) -> Result<(), Broken> {
+    fn abort(&self, producer: &Producer, within: Duration) -> Result<(), Broken> {
         let begun = Instant::now();
-        let deadline = begun + ABORT_TIMEOUT;
+        let deadline = begun + within;
         loop {
             let left = deadline.saturating_duration_since(Instant::now()).max(Duration::from_millis(1));
             // SAFETY: the client is alive.
             let abort = || ClientError::check(unsafe { ffi::rd_kafka_abort_transaction(producer.client.as_ptr(), milliseconds(left)) });
             let Err(error) = self.watch.during(Call::Abort, left, abort) else { return Ok(()) };
             let disposition = disposition(Step::Abort, &error);
-            if disposition == Disposition::Retry && Instant::now() >= deadline {
+            if disposition == Disposition::Retry && Instant::now() >= deadline && within == ABORT_TIMEOUT {
                 self.watch.silent(Call::Abort, begun, error.to_string());
             }
             if disposition != Disposition::Retry || Instant::now() >= deadline {
@@ -371,7 +373,9 @@ impl KafkaProducer {
             }
         };
         let aborted = match (&self.producer, self.options.guarantee) {
-            (Some(producer), Guarantee::ExactlyOnce) => self.abort(producer),
+            (Some(producer), Guarantee::ExactlyOnce) => {
+                self.abort(producer, if matches!(then, Then::Hunt(_)) { REFUSED_ABORT_TIMEOUT } else { ABORT_TIMEOUT })
+            }
             // What is queued must not be delivered behind our back while the records are read again.
             (Some(_), Guarantee::AtLeastOnce | Guarantee::AtMostOnce) => {
                 Err(Broken::Replace { why: "no transaction to abort".to_owned(), fenced: false })
@@ -386,6 +390,14 @@ impl KafkaProducer {
                 // The next transaction makes a new one.
                 self.producer = None;
                 Outcome::Poisoned { suspects, why }
+            }
+            // The first act of a new producer under the same id is to abort what the old one left open.
+            (Err(Broken::Replace { fenced: false, why: also }), Then::Hunt(suspects)) => {
+                self.producer = None;
+                match self.initialise() {
+                    Ok(()) => Outcome::Poisoned { suspects, why },
+                    Err(_) => self.replace(format!("{why}; {also}"), false),
+                }
             }
             // A transaction that could not be aborted is never committed by us either; the next producer aborts it.
             (Ok(()), Then::Stop(reason)) => Outcome::Stop(reason),

@@ -49,6 +49,7 @@ pub(crate) fn run(registry: &Registry, options: &RunOptions, planted: Planted) -
     }
     tracing::info!(brokers = facts.brokers, new_group = facts.new_group, "cluster looked at");
     connect.planted = planted;
+    connect.batch_bytes_max = facts.batch_bytes_max;
     connect.input_partitions = facts.partitions.iter().take(plan.inputs.len()).map(|(_, count)| count).sum();
     let broker = KafkaBroker::new(connect);
     let watcher = broker.watcher().map_err(|error| Failed::new(Code::Configuration, error.text, ""))?;
@@ -168,6 +169,7 @@ fn connect_options(plan: &Plan, instance: &config::Instance) -> ConnectOptions {
             config::Guarantee::AtMostOnce => Guarantee::AtMostOnce,
         },
         input_partitions: 1,
+        batch_bytes_max: None,
         protocol: match plan.group.protocol {
             config::GroupProtocol::Classic => GroupProtocol::Classic,
             config::GroupProtocol::Consumer => GroupProtocol::Consumer,

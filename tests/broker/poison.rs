@@ -1,6 +1,6 @@
 //! Outputs that the broker refuses: the culprit is found and set aside, everything else is exact, nothing waits for long.
 
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use transom_harness::oracle::{Anomaly, Expected};
 use transom_harness::scenario::{Random, Scenario};
@@ -61,7 +61,9 @@ fn outputs_too_large_among_five_thousand_are_set_aside_and_everything_else_is_ex
 
     let mut instance = t.start("a", &CLEAN_ORDERS.replace("input:", "workers: 2\ninput:"));
     instance.awaits("partitions", START, |status| status.partitions() == 4);
+    let begun = Instant::now();
     t.awaits_all_committed(&[&input], MOVES_ON);
+    println!("four culprits among 5,004 records: all committed {} ms after the partitions were there", begun.elapsed().as_millis());
     let metrics = instance.metrics().expect("metrics");
     let status = instance.awaits("all records counted", SHORT, |status| status.records() == 5_004);
     assert_eq!((status.unaccounted_records, status.state.as_str()), (0, "running"));
@@ -79,6 +81,24 @@ fn outputs_too_large_among_five_thousand_are_set_aside_and_everything_else_is_ex
     }
     assert_eq!(refused_by_reason(&metrics, "too_large"), 4);
     assert_eq!(instance.log().matches("an output of this record is refused").count(), 4, "one line each; {}", instance.log_tail());
+}
+
+// Goal: a topic's limit is one of batches; small records must not be refused for being many. Method: 600 records of 2 KB that no
+// compression makes smaller, for a topic that takes 20 KB.
+#[test]
+fn a_topic_that_takes_small_batches_gets_small_ones() {
+    let t = Scenario::shared("poison-batches");
+    let input = t.topic("in", 1);
+    let (output, dead) = (t.topic_with("out", 1, &[("max.message.bytes", "20000")]), t.topic("dlq", 1));
+    let mut random = Random::seeded(8);
+    t.produce(&input, (1..=600).map(|id: u64| NewRecord::new("C-1", order(&id.to_string(), &letters(&mut random, 2_000), "1.00"))).collect());
+    let mut instance = t.start("a", CLEAN_ORDERS);
+    instance.awaits_partitions(1, START);
+    t.awaits_all_committed(&[&input], SHORT);
+    let log = instance.log();
+    instance.drains_within(SHORT);
+    assert!(!log.contains("the broker refuses an output"), "{}", instance.log_tail());
+    t.expect_exactly_once(&[&input], &[&output], &[&dead], |_, record| cleaned(&output, record));
 }
 
 // Goal: a timestamp beyond the broker's limit. Method: the input topic takes it, output and dead-letter topic by default do not.

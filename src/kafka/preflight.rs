@@ -51,6 +51,8 @@ pub struct Facts {
     pub unchecked: Vec<String>,
     /// Whether the group had no offset of the inputs.
     pub new_group: bool,
+    /// Of a new group, the outputs that hold records already. If they are its own, its offsets expired or were deleted.
+    pub written_outputs: Vec<String>,
 }
 
 /// Why the pipeline cannot start on this cluster.
@@ -114,7 +116,20 @@ impl Preflight {
         self.check_broker(&admin, &metadata, &mut unchecked)?;
         let partitions = self.check_topics(&metadata)?;
         let new_group = self.seed(&admin, &partitions)?;
-        Ok(Facts { brokers: metadata.brokers.len(), partitions, unchecked, new_group })
+        let written_outputs = if new_group { self.written_outputs(&admin, &partitions) } else { Vec::new() };
+        Ok(Facts { brokers: metadata.brokers.len(), partitions, unchecked, new_group, written_outputs })
+    }
+
+    /// Without any offset a group that forgot everything looks like a new one; its outputs give it away, unless they are
+    /// others' too. So this is for a warning alone, and unanswered means none.
+    fn written_outputs(&self, admin: &Admin, partitions: &[(String, i32)]) -> Vec<String> {
+        let outputs = partitions.iter().skip(self.inputs.len());
+        let all: Vec<_> = outputs.flat_map(|(topic, count)| (0..*count).map(move |partition| (topic.clone(), partition))).collect();
+        let ends = list_offsets(&admin.client, &all, Spec::Latest, ATTEMPT).unwrap_or_default();
+        let mut written: Vec<String> = ends.into_iter().filter(|entry| entry.code == 0 && entry.offset > 0).map(|entry| entry.topic).collect();
+        written.sort();
+        written.dedup();
+        written
     }
 
     fn reach(&self, admin: &Admin, bootstrap: &str) -> Result<Metadata, PreflightError> {

@@ -8,6 +8,7 @@ mod broker;
 mod clock;
 mod dead_letter;
 mod metrics;
+mod next_step;
 mod options;
 mod processing;
 mod round;

@@ -46,6 +46,7 @@ pub struct Metrics {
     batch_seconds: Histogram,
     batch_records: Histogram,
     recycled: Family<ReasonLabel, Counter>,
+    partitions_lost: Counter,
     lag: Family<PartitionLabel, Gauge>,
     unaccounted: Gauge,
     state: Family<StateLabel, Gauge>,
@@ -66,6 +67,7 @@ impl Metrics {
         let (commit_seconds, batch_seconds) = (seconds(), seconds());
         let batch_records = Histogram::new(exponential_buckets(1.0, 4.0, 10));
         let (recycled, lag, unaccounted, state) = (Family::default(), Family::default(), Gauge::default(), Family::default());
+        let partitions_lost = Counter::default();
         let mut registry = Registry::with_prefix("transom");
         registry.register("records", "committed input records by fate", records.clone());
         registry.register("transactions", "transactions by outcome", transactions.clone());
@@ -77,10 +79,23 @@ impl Metrics {
             "producers replaced: after an unknown outcome, a fence, or a request that could come late",
             recycled.clone(),
         );
+        registry.register("partitions_lost", "partitions that were somebody else's before they were given back", partitions_lost.clone());
         registry.register("lag_records", "last stable offset minus committed offset, in offsets", lag.clone());
         registry.register("unaccounted_records", "records without a fate: 0, or an alarm", unaccounted.clone());
         registry.register("worker_state", "1 for the state each worker is in", state.clone());
-        Arc::new(Self { records, transactions, commit_seconds, batch_seconds, batch_records, recycled, lag, unaccounted, state, registry })
+        Arc::new(Self {
+            records,
+            transactions,
+            commit_seconds,
+            batch_seconds,
+            batch_records,
+            recycled,
+            partitions_lost,
+            lag,
+            unaccounted,
+            state,
+            registry,
+        })
     }
 
     pub(crate) fn committed(&self, fates: &FateCounts, records: u64, commit_seconds: f64, batch_seconds: f64) {
@@ -102,6 +117,10 @@ impl Metrics {
 
     pub(crate) fn producer_recycled(&self, reason: &'static str) {
         self.recycled.get_or_create(&ReasonLabel { reason }).inc();
+    }
+
+    pub(crate) fn partitions_lost(&self, count: usize) {
+        self.partitions_lost.inc_by(u64::try_from(count).unwrap_or(u64::MAX));
     }
 
     /// Returns the exposition text (OpenMetrics), with gauges as of `status`.

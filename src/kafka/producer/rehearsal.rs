@@ -17,7 +17,7 @@ const INITIALISATIONS_MAX: u32 = 100;
 impl KafkaProducer {
     /// Plays it with the first batch that has an output, then never again.
     pub(super) fn rehearse_aborts(&mut self, sealed: &SealedBatch) {
-        if !matches!(self.options.planted, Planted::AbortsAtOnce { .. }) || sealed.outputs.len() == 0 {
+        if !matches!(self.options.planted, Planted::AbortsAtOnce { .. }) || sealed.outputs.is_empty() {
             return;
         }
         let (mut aborted, mut replaced, mut recycled) = (0_u32, 0_u32, 0_u32);

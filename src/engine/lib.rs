@@ -22,4 +22,4 @@ pub use identity::{Incarnation, NameError, OwnerRecord, OwnerRecordError, Owners
 pub use invariant::Invariant;
 pub use place::{Millis, SourcePartition, TopicId};
 pub use stop::{Place, StopReason};
-pub use worker::{Claim, CloseReason, Command, Event, Handed, Limits, Outcome, OwnerSeen, Resolved, State, Worker};
+pub use worker::{Ask, Claim, CloseReason, Command, Event, Handed, Limits, Outcome, OwnerSeen, Resolved, State, Takeover, Worker};

@@ -1,5 +1,6 @@
 //! Why a worker stops. Each reason has one exit code, given in `service`.
 
+use crate::identity::{Incarnation, TransactionalId};
 use crate::place::SourcePartition;
 use transom_sdk::Offset;
 
@@ -13,6 +14,10 @@ pub struct Place {
     pub partition: i32,
     /// Offset of the record.
     pub offset: i64,
+}
+
+fn rival(other: Option<Incarnation>) -> String {
+    other.map_or_else(|| "the other has written no owner record".to_owned(), |other| format!("the last other one is {other}"))
 }
 
 /// Why a worker stops. `Display` says what happened and where; the hint is `service`'s.
@@ -44,14 +49,21 @@ pub enum StopReason {
         place: Place,
     },
     /// Other producers keep taking our transactional id.
-    #[error("fenced {times} times within {window_ms} ms: another process uses the transactional id {transactional_id}")]
+    #[error(
+        "fenced {times} times within {window_ms} ms: another process uses the transactional id {transactional_id} of group {}; \
+         this one is incarnation {incarnation}, {}", transactional_id.pipeline(), rival(*other)
+    )]
     FencedTooOften {
         /// How often.
         times: usize,
         /// Within which time.
         window_ms: u64,
         /// The id both use.
-        transactional_id: String,
+        transactional_id: TransactionalId,
+        /// Our life of it.
+        incarnation: Incarnation,
+        /// The other life that an owner record last named.
+        other: Option<Incarnation>,
     },
     /// Another process uses our `group.instance.id`.
     #[error("another process joined the group under our instance name: {detail}")]

@@ -216,13 +216,35 @@ impl KafkaConsumer {
                 let fatal = unsafe { ffi::rd_kafka_event_error_is_fatal(event) } != 0;
                 let plain = ClientError { text, ..ClientError::from_code(error) };
                 let error = if fatal { self.client.fatal_error().unwrap_or(plain) } else { plain };
-                Some(trouble(error))
+                Some(self.trouble(error))
             }
             ffi::EVENT_FETCH => {
                 let what = "a record arrived on the consumer's own queue, past its partition's queue".to_owned();
                 Some(SourceEvent::Stop(StopReason::Fatal { what }))
             }
             _ => None,
+        }
+    }
+
+    /// Sorts an error the client reports by itself.
+    fn trouble(&self, error: ClientError) -> SourceEvent {
+        match (error.code, error.nature) {
+            (code::FENCED_INSTANCE_ID, _) => {
+                let name = self.group_instance_id.as_deref().unwrap_or_default();
+                SourceEvent::Stop(StopReason::InstanceFenced { detail: format!("group.instance.id {name} of group {}: {error}", self.group_id) })
+            }
+            (code::TOPIC_AUTHORIZATION_FAILED | code::GROUP_AUTHORIZATION_FAILED | code::CLUSTER_AUTHORIZATION_FAILED, _) => {
+                SourceEvent::Stop(StopReason::NotPermitted { what: error.to_string() })
+            }
+            (_, Nature::Fatal) => SourceEvent::Stop(StopReason::Fatal { what: format!("the consumer cannot go on: {error}") }),
+            (code::MAX_POLL_EXCEEDED, _) => SourceEvent::Trouble {
+                why: error.to_string(),
+                next_step: "the group gave this worker up while one record was processed: make the transform faster or raise timeouts.poll_max",
+            },
+            (_, Nature::RequiresAbort | Nature::Retriable | Nature::Plain) => SourceEvent::Trouble {
+                why: error.to_string(),
+                next_step: "the client goes on trying; if it stays, look at the brokers and the network between",
+            },
         }
     }
 
@@ -315,18 +337,6 @@ pub(crate) fn commit_offsets(client: &Handle, list: &PartitionList, timeout: Dur
         }
         ffi::rd_kafka_queue_destroy(queue);
         answer?.ok_or_else(|| ClientError::from_code(code::TIMED_OUT))
-    }
-}
-
-/// Sorts an error the client reports by itself.
-fn trouble(error: ClientError) -> SourceEvent {
-    match (error.code, error.nature) {
-        (code::FENCED_INSTANCE_ID, _) => SourceEvent::Stop(StopReason::InstanceFenced { detail: error.to_string() }),
-        (code::TOPIC_AUTHORIZATION_FAILED | code::GROUP_AUTHORIZATION_FAILED | code::CLUSTER_AUTHORIZATION_FAILED, _) => {
-            SourceEvent::Stop(StopReason::NotPermitted { what: error.to_string() })
-        }
-        (_, Nature::Fatal) => SourceEvent::Stop(StopReason::Fatal { what: format!("the consumer cannot go on: {error}") }),
-        (_, Nature::RequiresAbort | Nature::Retriable | Nature::Plain) => SourceEvent::Trouble(error.to_string()),
     }
 }
 

@@ -16,6 +16,7 @@ pub(crate) mod code {
     pub(crate) const ASSIGN_PARTITIONS: i32 = -175;
     pub(crate) const REVOKE_PARTITIONS: i32 = -174;
     pub(crate) const AUTHENTICATION: i32 = -169;
+    pub(crate) const MAX_POLL_EXCEEDED: i32 = -147;
     pub(crate) const FENCED: i32 = -144;
     pub(crate) const AUTO_OFFSET_RESET: i32 = -140;
     pub(crate) const INVALID_DIFFERENT_RECORD: i32 = -138;
@@ -130,6 +131,7 @@ mod tests {
     #[test]
     fn codes_are_the_librarys() {
         for (code, name) in [
+            (code::MAX_POLL_EXCEEDED, "_MAX_POLL_EXCEEDED"),
             (code::FENCED, "_FENCED"),
             (code::AUTO_OFFSET_RESET, "_AUTO_OFFSET_RESET"),
             (code::AUTHENTICATION, "_AUTHENTICATION"),

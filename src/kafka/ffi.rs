@@ -120,6 +120,7 @@ pub const CONF_OK: c_int = 0;
 pub const PARTITION_UA: i32 = -1;
 pub const MSG_F_COPY: c_int = 0x2;
 pub const DESTROY_F_NO_CONSUMER_CLOSE: c_int = 0x8;
+pub const PURGE_F_QUEUE: c_int = 0x1;
 
 pub const VTYPE_RKT: c_int = 2;
 pub const VTYPE_PARTITION: c_int = 3;
@@ -189,6 +190,7 @@ unsafe extern "C" {
     pub fn rd_kafka_poll(rk: *mut rd_kafka_t, timeout_ms: c_int) -> c_int;
     pub fn rd_kafka_outq_len(rk: *mut rd_kafka_t) -> c_int;
     pub fn rd_kafka_flush(rk: *mut rd_kafka_t, timeout_ms: c_int) -> i32;
+    pub fn rd_kafka_purge(rk: *mut rd_kafka_t, purge_flags: c_int) -> i32;
 
     pub fn rd_kafka_error_code(error: *const rd_kafka_error_t) -> i32;
     pub fn rd_kafka_error_string(error: *const rd_kafka_error_t) -> *const c_char;

@@ -9,6 +9,7 @@ use libc::{c_char, c_int, c_void, size_t};
 use std::ffi::CStr;
 use std::ptr::NonNull;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
 /// Client properties in librdkafka's (and mostly Kafka's own) dotted names; later ones win.
 #[derive(Clone, Default)]
@@ -296,6 +297,17 @@ impl Handle {
     pub(crate) fn undelivered(&self) -> i32 {
         // SAFETY: the handle is alive.
         unsafe { ffi::rd_kafka_outq_len(self.as_ptr()) }
+    }
+
+    /// Drops what is queued and waits, bounded, until nothing that was sent is unanswered.
+    pub(crate) fn quiesce(&self, limit: Duration) {
+        let deadline = Instant::now() + limit;
+        // SAFETY: the handle is alive; only producers are asked for this, which may be purged from any thread.
+        unsafe { ffi::rd_kafka_purge(self.as_ptr(), ffi::PURGE_F_QUEUE) };
+        self.serve(0);
+        while self.undelivered() > 0 && Instant::now() < deadline {
+            self.serve(1);
+        }
     }
 
     /// Returns the fatal error this client is in, if any.

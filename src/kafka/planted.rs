@@ -19,4 +19,9 @@ pub enum Planted {
     FirstOutputTwice,
     /// A commit without an answer counts as aborted (EO-5).
     UnknownIsAborted,
+    /// No rule: the first batch is begun and aborted after its first output, a thousand times, before it is sent.
+    AbortsAtOnce {
+        /// How long after the first output.
+        pause_ms: u8,
+    },
 }

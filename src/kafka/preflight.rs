@@ -53,6 +53,8 @@ pub struct Facts {
     pub new_group: bool,
     /// The largest batch that every output topic takes, where that could be read.
     pub batch_bytes_max: Option<i32>,
+    /// Of a new group, the outputs that hold records already. If they are its own, its offsets expired or were deleted.
+    pub written_outputs: Vec<String>,
 }
 
 /// Why the pipeline cannot start on this cluster.
@@ -117,7 +119,8 @@ impl Preflight {
         let partitions = self.check_topics(&metadata)?;
         let new_group = self.seed(&admin, &partitions)?;
         let batch_bytes_max = self.batch_bytes_max(&admin);
-        Ok(Facts { brokers: metadata.brokers.len(), partitions, unchecked, new_group, batch_bytes_max })
+        let written_outputs = if new_group { self.written_outputs(&admin, &partitions) } else { Vec::new() };
+        Ok(Facts { brokers: metadata.brokers.len(), partitions, unchecked, new_group, batch_bytes_max, written_outputs })
     }
 
     /// A topic's limit is one of whole batches: a larger one would be refused although every record in it is small.
@@ -130,6 +133,18 @@ impl Preflight {
             }
         };
         self.outputs.iter().filter_map(limit).min()
+    }
+
+    /// Without any offset a group that forgot everything looks like a new one; its outputs give it away, unless they are
+    /// others' too. So this is for a warning alone, and unanswered means none.
+    fn written_outputs(&self, admin: &Admin, partitions: &[(String, i32)]) -> Vec<String> {
+        let outputs = partitions.iter().skip(self.inputs.len());
+        let all: Vec<_> = outputs.flat_map(|(topic, count)| (0..*count).map(move |partition| (topic.clone(), partition))).collect();
+        let ends = list_offsets(&admin.client, &all, Spec::Latest, ATTEMPT).unwrap_or_default();
+        let mut written: Vec<String> = ends.into_iter().filter(|entry| entry.code == 0 && entry.offset > 0).map(|entry| entry.topic).collect();
+        written.sort();
+        written.dedup();
+        written
     }
 
     fn reach(&self, admin: &Admin, bootstrap: &str) -> Result<Metadata, PreflightError> {

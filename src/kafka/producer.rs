@@ -2,6 +2,7 @@
 
 mod ownership;
 mod refusal;
+mod rehearsal;
 mod write;
 
 use crate::admin::{Topics, metadata};
@@ -19,7 +20,9 @@ use std::ffi::CString;
 use std::ptr::NonNull;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use transom_engine::{Disposition, Outcome, OwnerRecord, OwnerSeen, Place, Resolved, SourcePartition, StopReason, Suspect, TransactionalId};
+use transom_engine::{
+    Ask, Disposition, Outcome, OwnerRecord, OwnerSeen, Place, Resolved, SourcePartition, StopReason, Suspect, Takeover, TransactionalId,
+};
 use transom_runtime::{Call, InitError, Membership, SealedBatch, Transactor, Watch};
 use transom_sdk::OutputView;
 use write::try_produce;
@@ -35,6 +38,9 @@ const REFUSED_ABORT_TIMEOUT: Duration = Duration::from_secs(1);
 const RESOLVE_TIMEOUT: Duration = Duration::from_secs(5);
 /// How long the cluster may take to say which topics there are.
 const TOPIC_LOOK_TIMEOUT: Duration = Duration::from_secs(2);
+/// How long a producer in a fatal state waits for the answers to what it sent. Who is fenced gets them within milliseconds; a
+/// broker that answers nothing refuses nothing either.
+const LAST_ANSWERS_TIMEOUT: Duration = Duration::from_secs(2);
 /// How often acknowledgements are looked at: they wake nobody, and a commit waits for them.
 const DELIVERY_LOOK_MS: i32 = 1;
 /// Pause while the client's queue is full; deliveries go on meanwhile.
@@ -65,6 +71,17 @@ struct Producer {
     // Order matters: topics go before the client.
     topics: Vec<Topic>,
     client: Handle,
+}
+
+impl Drop for Producer {
+    /// librdkafka 2.12.1 frees the text of a fatal error when it begins to terminate (`rd_kafka_txns_term`), and once more when a
+    /// produce request is refused after that (`rd_kafka_txn_set_fatal_error`, by a broker's thread): the heap is corrupted.
+    /// So a fenced producer goes only when the answers to its produce requests are in.
+    fn drop(&mut self) {
+        if self.client.fatal_error().is_some() {
+            self.client.quiesce(LAST_ANSWERS_TIMEOUT);
+        }
+    }
 }
 
 impl Drop for Topic {
@@ -134,6 +151,13 @@ impl KafkaProducer {
         // SAFETY: the client is alive.
         let begun = ClientError::check(unsafe { ffi::rd_kafka_begin_transaction(producer.client.as_ptr()) });
         begun.map_err(|error| broken(Step::Begin, &error))?;
+        if let Planted::AbortsAtOnce { pause_ms } = self.options.planted
+            && let Some(view) = sealed.outputs.get(0)
+        {
+            self.produce(producer, 0, &view).map_err(|error| broken(Step::Produce, &error))?;
+            producer.client.serve(i32::from(pause_ms));
+            return Err(Broken::Abort("aborted right after its first output".to_owned()));
+        }
         self.produce_all(producer, sealed)?;
         self.send_offsets(producer, sealed)?;
         self.deliver(producer)?;
@@ -416,6 +440,39 @@ impl KafkaProducer {
         self.producer = None;
         Outcome::Replace { why, fenced }
     }
+
+    /// Sends a batch to a known end; see [`Transactor::transact`].
+    fn transact_batch(&mut self, sealed: &SealedBatch) -> Outcome {
+        assert!(!sealed.offsets.is_empty(), "EO-2: a transaction without offsets would commit unfenced");
+        if let Err(why) = self.recycle().and_then(|()| self.look_for_topic()) {
+            return Outcome::Aborted { why };
+        }
+        let Some(producer) = &self.producer else { return Outcome::Aborted { why: "there is no producer".to_owned() } };
+        let mailbox = Arc::clone(producer.client.mailbox());
+        mailbox.take_refused();
+        mailbox.guard.begin();
+        let sent = match self.options.guarantee {
+            Guarantee::ExactlyOnce => self.send(producer, sealed),
+            Guarantee::AtLeastOnce | Guarantee::AtMostOnce => self.send_untransacted(producer, sealed),
+        };
+        let outcome = match sent {
+            Ok(()) => Outcome::Committed,
+            Err(broken) => {
+                let broken = self.explain(broken, producer, sealed);
+                self.settle(broken)
+            }
+        };
+        // A producer that is gone already can send nothing late.
+        let transacted = self.options.guarantee == Guarantee::ExactlyOnce;
+        self.taint = (transacted && self.producer.is_some()).then(|| mailbox.guard.taint()).flatten();
+        let is_refused = matches!(outcome, Outcome::Poisoned { .. }) || self.missing.is_some();
+        if is_refused && self.producer.is_some() {
+            // The library goes on counting behind an output that was not taken, and the broker would refuse the next one for
+            // the gap; for a topic that is made anew the count is wrong altogether. A new producer begins anew.
+            self.taint = Some(Taint { kind: "refused_output", how: "leaves a gap" });
+        }
+        outcome
+    }
 }
 
 /// What follows an abort.
@@ -468,35 +525,8 @@ impl Transactor for KafkaProducer {
     }
 
     fn transact(&mut self, sealed: &SealedBatch) -> Outcome {
-        assert!(!sealed.offsets.is_empty(), "EO-2: a transaction without offsets would commit unfenced");
-        if let Err(why) = self.recycle().and_then(|()| self.look_for_topic()) {
-            return Outcome::Aborted { why };
-        }
-        let Some(producer) = &self.producer else { return Outcome::Aborted { why: "there is no producer".to_owned() } };
-        let mailbox = Arc::clone(producer.client.mailbox());
-        mailbox.take_refused();
-        mailbox.guard.begin();
-        let sent = match self.options.guarantee {
-            Guarantee::ExactlyOnce => self.send(producer, sealed),
-            Guarantee::AtLeastOnce | Guarantee::AtMostOnce => self.send_untransacted(producer, sealed),
-        };
-        let outcome = match sent {
-            Ok(()) => Outcome::Committed,
-            Err(broken) => {
-                let broken = self.explain(broken, producer, sealed);
-                self.settle(broken)
-            }
-        };
-        // A producer that is gone already can send nothing late.
-        let transacted = self.options.guarantee == Guarantee::ExactlyOnce;
-        self.taint = (transacted && self.producer.is_some()).then(|| mailbox.guard.taint()).flatten();
-        let is_refused = matches!(outcome, Outcome::Poisoned { .. }) || self.missing.is_some();
-        if is_refused && self.producer.is_some() {
-            // The library goes on counting behind an output that was not taken, and the broker would refuse the next one for
-            // the gap; for a topic that is made anew the count is wrong altogether. A new producer begins anew.
-            self.taint = Some(Taint { kind: "refused_output", how: "leaves a gap" });
-        }
-        outcome
+        self.rehearse_aborts(sealed);
+        self.transact_batch(sealed)
     }
 
     fn take_recycled(&mut self) -> Option<&'static str> {
@@ -507,13 +537,14 @@ impl Transactor for KafkaProducer {
         Arc::clone(&self.watch)
     }
 
-    fn resolve(&mut self, partitions: &[(SourcePartition, u64)]) -> Vec<Resolved> {
+    fn resolve(&mut self, asked: &[Ask]) -> Vec<Resolved> {
         let answer = |seen: &dyn Fn(SourcePartition) -> OwnerSeen| {
-            partitions.iter().map(|&(partition, assignment)| Resolved { partition, assignment, seen: seen(partition) }).collect()
+            asked.iter().map(|&Ask { partition, assignment, .. }| Resolved { partition, assignment, seen: seen(partition) }).collect()
         };
-        let places: Vec<_> =
-            partitions.iter().map(|(place, _)| (self.options.inputs[usize::from(place.topic.0)].clone(), place.partition.get())).collect();
-        self.take_over(&places);
+        let name = |ask: &Ask| (self.options.inputs[usize::from(ask.partition.topic.0)].clone(), ask.partition.partition.get());
+        let places: Vec<_> = asked.iter().map(name).collect();
+        let gained: Vec<_> = asked.iter().filter(|ask| ask.takeover == Takeover::Fence).map(name).collect();
+        self.take_over(&gained);
         let listed = match self.read_offsets(Some(&places), true) {
             Ok(listed) => listed,
             Err(error) => {

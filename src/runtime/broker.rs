@@ -4,7 +4,7 @@ use crate::watch::Watch;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::time::Duration;
-use transom_engine::{Batch, Outcome, OwnerRecord, Resolved, SourcePartition, StopReason};
+use transom_engine::{Ask, Batch, Outcome, OwnerRecord, Resolved, SourcePartition, StopReason};
 use transom_sdk::{Offset, OutputBuffer, OutputId, Record};
 
 /// A worker's standing in its consumer group at one moment. Read once when a batch is closed and never again for that
@@ -49,7 +49,12 @@ pub enum SourceEvent {
     /// Partitions are gone; acknowledge with [`Source::give_back`].
     Lost(Vec<SourcePartition>),
     /// Something is wrong and the client goes on trying.
-    Trouble(String),
+    Trouble {
+        /// What, for people.
+        why: String,
+        /// What people can do.
+        next_step: &'static str,
+    },
     /// Something is wrong for good.
     Stop(StopReason),
 }
@@ -141,9 +146,9 @@ pub trait Transactor: Send {
     /// Sends a batch: begin, produce, offsets, commit. Returns only when the outcome is known or never will be.
     fn transact(&mut self, sealed: &SealedBatch) -> Outcome;
 
-    /// Reads committed offsets and owner records. An owner that still holds one of these partitions, and is not of this
-    /// process, is fenced first, so that its open transaction ends now and not at its time-out.
-    fn resolve(&mut self, partitions: &[(SourcePartition, u64)]) -> Vec<Resolved>;
+    /// Reads committed offsets and owner records. An owner that still holds a partition that was just gained, and is not of
+    /// this process, is fenced first, so that its open transaction ends now and not at its time-out.
+    fn resolve(&mut self, asked: &[Ask]) -> Vec<Resolved>;
 
     /// Serves logs and errors while nothing else is to do.
     fn serve(&mut self);

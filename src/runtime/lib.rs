@@ -10,6 +10,7 @@ mod condemned;
 mod dead_letter;
 mod inputs;
 mod metrics;
+mod next_step;
 mod options;
 mod processing;
 mod round;

@@ -47,6 +47,7 @@ pub struct Metrics {
     batch_records: Histogram,
     recycled: Family<ReasonLabel, Counter>,
     refused: Family<ReasonLabel, Counter>,
+    partitions_lost: Counter,
     lag: Family<PartitionLabel, Gauge>,
     blocked: Family<PartitionLabel, Gauge>,
     unaccounted: Gauge,
@@ -73,6 +74,7 @@ impl Metrics {
         let batch_records = Histogram::new(exponential_buckets(1.0, 4.0, 10));
         let (recycled, lag, unaccounted, state) = (Family::default(), Family::default(), Gauge::default(), Family::default());
         let blocked = Family::<PartitionLabel, Gauge>::default();
+        let partitions_lost = Counter::default();
         let mut registry = Registry::with_prefix("transom");
         registry.register("records", "committed input records by fate", records.clone());
         registry.register("transactions", "transactions by outcome", transactions.clone());
@@ -85,6 +87,7 @@ impl Metrics {
             recycled.clone(),
         );
         registry.register("outputs_refused", "outputs and dead letters that the broker refused, their input found", refused.clone());
+        registry.register("partitions_lost", "partitions that were somebody else's before they were given back", partitions_lost.clone());
         registry.register("lag_records", "last stable offset minus committed offset, in offsets", lag.clone());
         registry.register_with_unit(
             "input_blocked",
@@ -102,6 +105,7 @@ impl Metrics {
             batch_records,
             recycled,
             refused,
+            partitions_lost,
             lag,
             blocked,
             unaccounted,
@@ -133,6 +137,10 @@ impl Metrics {
 
     pub(crate) fn output_refused(&self, kind: RefusalKind) {
         self.refused.get_or_create(&ReasonLabel { reason: kind.as_str() }).inc();
+    }
+
+    pub(crate) fn partitions_lost(&self, count: usize) {
+        self.partitions_lost.inc_by(u64::try_from(count).unwrap_or(u64::MAX));
     }
 
     /// Returns the exposition text (OpenMetrics), with gauges as of `status`.

@@ -46,6 +46,19 @@ pub struct BlockedStatus {
     pub reason: String,
 }
 
+/// The last thing that went wrong in a worker, kept after it has passed: a look at `/status` comes later than most troubles.
+#[derive(Clone, Debug, Serialize)]
+pub struct Trouble {
+    /// What, in one word.
+    pub what: &'static str,
+    /// Why, for people.
+    pub reason: String,
+    /// What a person can do about it.
+    pub next_step: &'static str,
+    /// When, milliseconds since 1970.
+    pub at_ms: i64,
+}
+
 /// One worker.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct WorkerStatus {
@@ -55,6 +68,10 @@ pub struct WorkerStatus {
     pub state: &'static str,
     /// Why, where there is trouble; empty when there is none.
     pub reason: String,
+    /// What a person can do about it; empty when there is nothing to do.
+    pub next_step: &'static str,
+    /// What went wrong last, if anything ever did.
+    pub last_trouble: Option<Trouble>,
     /// Its transactional id.
     pub transactional_id: String,
     /// Random per life of the worker, 16 hex digits.
@@ -120,6 +137,8 @@ pub struct PipelineStatus {
     pub state: &'static str,
     /// Why, where there is trouble.
     pub reason: String,
+    /// What a person can do about it.
+    pub next_step: &'static str,
     /// The sum of the workers' known lags.
     pub lag: Option<i64>,
     /// Committed records by fate, of all workers.
@@ -208,6 +227,7 @@ impl StatusBoard {
             guarantee: self.guarantee,
             state: worst.map_or("starting", |row| row.state),
             reason: worst.map_or_else(String::new, |row| row.reason.clone()),
+            next_step: worst.map_or("", |row| row.next_step),
             lag: (!lags.is_empty()).then(|| lags.iter().sum()),
             fates,
             unaccounted_records: workers.iter().map(|row| row.unaccounted_records).sum(),

@@ -6,7 +6,7 @@ use crate::watch::Watch;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender};
 use std::time::{Duration, Instant};
-use transom_engine::{BatchId, Outcome, Resolved, SourcePartition, StopReason};
+use transom_engine::{Ask, BatchId, Outcome, Resolved, SourcePartition, StopReason};
 use transom_sdk::{Offset, OutputBuffer};
 
 /// How often logs and errors of the client are served while nothing else is to do.
@@ -19,7 +19,7 @@ const INIT_PAUSE_MAX: Duration = Duration::from_secs(5);
 pub(crate) enum Job {
     Initialise,
     Transact(Box<SealedBatch>),
-    Resolve(Vec<(SourcePartition, u64)>),
+    Resolve(Vec<Ask>),
 }
 
 /// What this thread answers.
@@ -61,7 +61,7 @@ impl<T: Transactor> TransactLoop<T> {
                     report
                 }
                 Ok(Job::Transact(sealed)) => Some(self.transact(*sealed)),
-                Ok(Job::Resolve(partitions)) => Some(Report::Resolved(self.transactor.resolve(&partitions))),
+                Ok(Job::Resolve(asked)) => Some(Report::Resolved(self.transactor.resolve(&asked))),
                 Err(RecvTimeoutError::Timeout) => {
                     self.transactor.serve();
                     None

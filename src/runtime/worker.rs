@@ -6,10 +6,11 @@ use crate::clock::Clock;
 use crate::condemned;
 use crate::dead_letter::dead_letter_output;
 use crate::metrics::Metrics;
+use crate::next_step;
 use crate::options::PipelineOptions;
 use crate::processing::{Processing, ProcessorFactory};
 use crate::round::Round;
-use crate::status::{PartitionStatus, Readiness, StatusBoard};
+use crate::status::{PartitionStatus, Readiness, StatusBoard, Trouble};
 use crate::supervisor::{Control, Request};
 use crate::transact::{Job, Report, Spare, TransactLoop};
 use crate::watch::{Blocked, Watch};
@@ -87,6 +88,8 @@ struct WorkerLoop<S> {
     books: Books,
     around: Surroundings,
     trouble: String,
+    /// What to do about the trouble; without trouble, the state says it.
+    next_step: &'static str,
     generation: Option<i32>,
     last_commit: Duration,
     quiet_look_at: Millis,
@@ -135,6 +138,7 @@ impl<S: Source> WorkerLoop<S> {
             books: Books::default(),
             around,
             trouble: String::new(),
+            next_step: "",
             generation: None,
             last_commit: Duration::ZERO,
             quiet_look_at: Millis(0),
@@ -215,7 +219,8 @@ impl<S: Source> WorkerLoop<S> {
                 Report::NotReady(why) => {
                     if self.trouble != why {
                         tracing::warn!(worker = self.number, reason = %why, "producer is not initialised yet; trying again");
-                        self.trouble = why;
+                        self.note_trouble("not_initialised", &why, next_step::NOT_INITIALISED);
+                        (self.trouble, self.next_step) = (why, next_step::NOT_INITIALISED);
                     }
                     continue;
                 }
@@ -223,6 +228,7 @@ impl<S: Source> WorkerLoop<S> {
                     self.spare = spare;
                     if let Some(reason) = recycled {
                         self.around.metrics.producer_recycled(reason);
+                        self.note_trouble("producer_recycled", reason, next_step::RECYCLED);
                     }
                     self.last_commit = took;
                     self.note_outcome(&outcome);
@@ -233,6 +239,11 @@ impl<S: Source> WorkerLoop<S> {
             };
             self.step(event, commands);
         }
+    }
+
+    fn note_trouble(&self, what: &'static str, reason: &str, next_step: &'static str) {
+        let trouble = Trouble { what, reason: reason.to_owned(), next_step, at_ms: Clock::wall().as_millis() };
+        self.around.board.update(self.number, |row| row.last_trouble = Some(trouble));
     }
 
     fn note_outcome(&mut self, outcome: &Outcome) {
@@ -256,8 +267,10 @@ impl<S: Source> WorkerLoop<S> {
         if let Outcome::Replace { fenced, .. } = outcome {
             self.around.metrics.producer_recycled(if *fenced { "fenced" } else { "unknown_outcome" });
         }
+        self.next_step = next_step::of_outcome(outcome);
         if word != "committed" {
-            tracing::warn!(worker = self.number, outcome = word, reason = %why, records, "transaction did not commit");
+            self.note_trouble(word, &why, self.next_step);
+            tracing::warn!(worker = self.number, outcome = word, reason = %why, records, next_step = self.next_step, "transaction did not commit");
         }
         self.trouble = why;
     }
@@ -283,12 +296,17 @@ impl<S: Source> WorkerLoop<S> {
                 }
                 SourceEvent::Lost(partitions) => {
                     tracing::warn!(worker = self.number, partitions = ?self.names(&partitions), "partitions lost");
+                    self.around.metrics.partitions_lost(partitions.len());
+                    // The client said why just before, if it knows.
+                    let next_step = if self.trouble.is_empty() { next_step::LOST } else { self.next_step };
+                    self.note_trouble("partitions_lost", &self.trouble, next_step);
                     self.step(Event::Lost(partitions), commands);
                 }
-                SourceEvent::Trouble(why) => {
+                SourceEvent::Trouble { why, next_step } => {
                     if self.trouble != why {
-                        tracing::warn!(worker = self.number, reason = %why, "consumer has trouble; the client goes on trying");
-                        self.trouble = why;
+                        tracing::warn!(worker = self.number, reason = %why, next_step, "consumer has trouble");
+                        self.note_trouble("consumer", &why, next_step);
+                        (self.trouble, self.next_step) = (why, next_step);
                     }
                 }
                 SourceEvent::Stop(reason) => self.step(Event::Halt(reason), commands),
@@ -374,7 +392,7 @@ impl<S: Source> WorkerLoop<S> {
         let refused = |error: crate::broker::SourceError| StopReason::Fatal { what: error.to_string() };
         match command {
             Command::Reinitialise => self.send(Job::Initialise),
-            Command::Resolve(partitions) => self.send(Job::Resolve(partitions)),
+            Command::Resolve(asked) => self.send(Job::Resolve(asked)),
             Command::Claim(positions) => {
                 let claim = match self.source.commit(&self.owned(&positions, Ownership::Held), CLAIM_TIMEOUT) {
                     Ok(()) => Claim::Committed,
@@ -488,7 +506,7 @@ impl<S: Source> WorkerLoop<S> {
         } else {
             "goes on by itself".to_owned()
         };
-        format!("{} (transactional id {id}{producer}); {next}: look at the broker's log", blocked.describe())
+        format!("{} (transactional id {id}{producer}); {next}", blocked.describe())
     }
 
     fn show(&mut self, blocked: Option<&Blocked>) {
@@ -497,11 +515,15 @@ impl<S: Source> WorkerLoop<S> {
         if state == State::Hunting && self.trouble.is_empty() {
             self.trouble = "an output was refused; smaller batches until its input is found".to_owned();
         }
-        let reason = blocked.map_or_else(|| self.trouble.clone(), |blocked| self.describe(blocked));
+        let (reason, next_step) = match blocked {
+            Some(blocked) => (self.describe(blocked), next_step::of_blocked(blocked)),
+            None if self.trouble.is_empty() => (String::new(), next_step::of_state(state)),
+            None => (self.trouble.clone(), self.next_step),
+        };
         if self.shown != Some(word) {
             match blocked {
-                Some(_) => tracing::warn!(worker = self.number, state = word, reason = %reason, "state changed"),
-                None => tracing::info!(worker = self.number, state = word, reason = %reason, "state changed"),
+                Some(_) => tracing::warn!(worker = self.number, state = word, reason = %reason, next_step, "state changed"),
+                None => tracing::info!(worker = self.number, state = word, reason = %reason, next_step, "state changed"),
             }
             self.shown = Some(word);
         }
@@ -517,6 +539,7 @@ impl<S: Source> WorkerLoop<S> {
         self.around.board.update(self.number, |row| {
             row.state = word;
             row.reason = reason;
+            row.next_step = next_step;
             row.producer_id = producer.map(|(id, _)| id);
             row.producer_epoch = producer.map(|(_, epoch)| epoch);
             row.ready = readiness;

@@ -69,10 +69,14 @@ pub(crate) fn of_stop(reason: &StopReason) -> (Code, &'static str) {
             "start it again: it reads the new topic from its beginning if the old offsets went with the old topic; if it stops again, decide \
              where to go on with kafka-consumer-groups --reset-offsets",
         ),
-        StopReason::FencedTooOften { .. } | StopReason::InstanceFenced { .. } => {
-            (Code::Configuration, "give every process its own --instance name; stop the other one")
+        StopReason::FencedTooOften { .. } | StopReason::InstanceFenced { .. } => (
+            Code::Configuration,
+            "give every process its own --instance name and every pipeline its own name; \
+             kafka-consumer-groups --describe --members --group PIPELINE shows the host of the other one",
+        ),
+        StopReason::SplitTask { .. } => {
+            (Code::Configuration, "all members of the group must use the range assignor and have the same inputs; give another pipeline another name")
         }
-        StopReason::SplitTask { .. } => (Code::Configuration, "all members of the group must use the range assignor"),
         StopReason::Disagreement { .. } => (Code::Bug, "please report this with the log; nothing more was committed"),
         StopReason::Bug { .. } => (Code::Bug, "please report this with the log; what was committed is consistent (EO-1)"),
         StopReason::Blocked { .. } => (

@@ -48,6 +48,15 @@ pub(crate) fn run(registry: &Registry, options: &RunOptions, planted: Planted) -
         tracing::warn!(unchecked, "not checked");
     }
     tracing::info!(brokers = facts.brokers, new_group = facts.new_group, "cluster looked at");
+    if !facts.written_outputs.is_empty() {
+        tracing::warn!(
+            outputs = ?facts.written_outputs,
+            start = ?plan.start,
+            next_step = "nothing, if this pipeline is new; if it ran before, its offsets expired or were deleted: stop it, \
+                         set them with kafka-consumer-groups --reset-offsets, then start it again",
+            "the group has no committed offsets, but the outputs hold records"
+        );
+    }
     connect.planted = planted;
     connect.batch_bytes_max = facts.batch_bytes_max;
     connect.input_partitions = facts.partitions.iter().take(plan.inputs.len()).map(|(_, count)| count).sum();

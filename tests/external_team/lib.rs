@@ -1,8 +1,11 @@
-//! A team with a repository of its own: two transforms, their registry and their tests. Depends on `transom-sdk` to write
+//! A team with a repository of its own: three transforms, their registry and their tests. Depends on `transom-sdk` to write
 //! them and on `transom-service` to run them, and on nothing else of Transom.
 
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
+use std::collections::BTreeSet;
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
 use transom_sdk::{Context, Failure, OutputId, Registry};
 
 /// Returns the team's transforms.
@@ -10,6 +13,7 @@ pub fn registry() -> Registry {
     let mut registry = Registry::new();
     registry.map_borrowed::<Payment>("mask_payment", mask_payment);
     registry.emit("post_transfer", post_transfer);
+    registry.filter_map("screen_payment", screen_payment);
     registry
 }
 
@@ -79,6 +83,44 @@ pub fn post_transfer(transfer: Transfer, context: &mut Context<'_>) -> Result<()
     Ok(())
 }
 
+/// A payment on its way to the books.
+#[derive(Debug, Deserialize)]
+pub struct ScreenedPayment {
+    payment_id: u64,
+    cents: u64,
+    /// How long its screening takes: most are quick, a suspicious one is not.
+    #[serde(default)]
+    screening_ms: u64,
+}
+
+/// A payment that passed.
+#[derive(Debug, Serialize)]
+pub struct Passed {
+    payment_id: u64,
+    cents: u64,
+}
+
+/// More is no payment by card.
+const CENTS_MAX: u64 = 100_000_000;
+
+/// Payments whose screening has begun before: the second time it is quick.
+static SCREENED: Mutex<BTreeSet<u64>> = Mutex::new(BTreeSet::new());
+
+/// Screens a payment; payments of nothing are left out. Slow on purpose where the payment says so, once in a process's life.
+///
+/// # Errors
+/// `cents` when there are more of them than a payment may have.
+pub fn screen_payment(payment: ScreenedPayment) -> Result<Option<Passed>, Failure> {
+    let ScreenedPayment { payment_id, cents, screening_ms } = payment;
+    if cents > CENTS_MAX {
+        return Err(Failure::permanent("cents", format!("a payment of {cents} cents")));
+    }
+    if screening_ms > 0 && SCREENED.lock().unwrap_or_else(PoisonError::into_inner).insert(payment_id) {
+        std::thread::sleep(Duration::from_millis(screening_ms));
+    }
+    Ok((cents > 0).then_some(Passed { payment_id, cents }))
+}
+
 #[cfg(test)]
 mod tests {
     use super::registry;
@@ -104,6 +146,15 @@ mod tests {
             assert_eq!((piped.outputs.len(), piped.code()), (0, "card_number"));
             assert!(number.is_empty() || !piped.failure.unwrap().message().contains(number));
         }
+    }
+
+    #[test]
+    fn a_screened_payment_passes_or_is_left_out_or_refused() {
+        let mut driver = driver("screen_payment");
+        let passed = driver.pipe_json(&json!({ "payment_id": 1, "cents": 250 })).json();
+        assert_eq!(passed, json!({ "payment_id": 1, "cents": 250 }));
+        assert_eq!(driver.pipe_json(&json!({ "payment_id": 2, "cents": 0, "screening_ms": 1 })).outputs.len(), 0);
+        assert_eq!(driver.pipe_json(&json!({ "payment_id": 3, "cents": 100_000_001 })).code(), "cents");
     }
 
     #[test]

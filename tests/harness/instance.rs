@@ -92,6 +92,8 @@ pub struct Status {
     pub state: String,
     /// Why, where there is trouble.
     pub reason: String,
+    /// What a person can do about it.
+    pub next_step: String,
     /// The sum of the workers' known lags.
     pub lag: Option<i64>,
     /// Committed records by fate.
@@ -107,14 +109,33 @@ pub struct Status {
 pub struct Worker {
     /// What it is doing.
     pub state: String,
+    /// What went wrong last, if anything did.
+    pub last_trouble: Option<Trouble>,
+    /// Its producer's number and incarnation, once known.
+    pub producer_id: Option<i64>,
+    /// See [`Worker::producer_id`].
+    pub producer_epoch: Option<i32>,
+    /// The group's generation, as of its last batch.
+    pub generation: Option<i32>,
     /// Batches committed.
     pub batches_committed: u64,
-    /// The transactional producer's id, once the client has told.
-    pub producer_id: Option<i64>,
+    /// Batches aborted.
+    pub batches_aborted: u64,
     /// Why, where there is trouble.
     pub reason: String,
     /// Its partitions.
     pub partitions: Vec<Partition>,
+}
+
+/// What went wrong last in a worker.
+#[derive(Clone, Debug, Deserialize)]
+pub struct Trouble {
+    /// In one word.
+    pub what: String,
+    /// Why.
+    pub reason: String,
+    /// What a person can do about it.
+    pub next_step: String,
 }
 
 /// One partition in `/status`.
@@ -150,6 +171,12 @@ pub struct Blocked {
 }
 
 impl Status {
+    /// Returns the last trouble of the first worker in one line; empty if there was none.
+    pub fn last_trouble(&self) -> String {
+        let trouble = self.workers.first().and_then(|worker| worker.last_trouble.as_ref());
+        trouble.map_or_else(String::new, |trouble| format!("{}: {}; next step: {}", trouble.what, trouble.reason, trouble.next_step))
+    }
+
     /// Returns how many topic-partitions all workers have.
     pub fn partitions(&self) -> usize {
         self.workers.iter().map(|worker| worker.partitions.len()).sum()
@@ -261,10 +288,19 @@ impl Instance {
 
     /// Returns how often its producers were replaced, by reason; nothing while it does not answer.
     pub fn recycled(&self) -> BTreeMap<String, u64> {
-        const NAME: &str = "transom_producer_recycled_total{reason=\"";
+        self.counted("transom_producer_recycled_total{reason=")
+    }
+
+    /// Returns how many transactions ended how; nothing while it does not answer.
+    pub fn transactions(&self) -> BTreeMap<String, u64> {
+        self.counted("transom_transactions_total{outcome=")
+    }
+
+    /// Returns a counter's values by its one label.
+    fn counted(&self, name: &str) -> BTreeMap<String, u64> {
         let metrics = self.metrics().unwrap_or_default();
-        let lines = metrics.lines().filter_map(|line| line.strip_prefix(NAME)?.split_once("\"} "));
-        lines.filter_map(|(reason, count)| Some((reason.to_owned(), count.parse().ok()?))).collect()
+        let lines = metrics.lines().filter_map(|line| line.strip_prefix(name)?.strip_prefix('"')?.split_once("\"} "));
+        lines.filter_map(|(label, count)| Some((label.to_owned(), count.parse().ok()?))).collect()
     }
 
     /// Returns code and body of an endpoint's answer.

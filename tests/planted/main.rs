@@ -29,6 +29,7 @@ fn planted(name: &str) -> Option<Planted> {
         "last_output_forgotten" => Planted::LastOutputForgotten,
         "first_output_twice" => Planted::FirstOutputTwice,
         "unknown_is_aborted" => Planted::UnknownIsAborted,
+        "aborts_at_once" => Planted::AbortsAtOnce { pause_ms: 0 },
         _ => return None,
     })
 }

@@ -7,7 +7,9 @@ use crate::random::Random;
 use crate::rules::{Rules, TransactorBug, UnknownOutcome};
 use std::collections::VecDeque;
 use std::sync::Arc;
-use transom_engine::{BatchId, Outcome, OwnerRecord, OwnerSeen, Ownership, Proof, RefusalKind, Refused, Resolved, SourcePartition, Suspect, TopicId};
+use transom_engine::{
+    Ask, BatchId, Outcome, OwnerRecord, OwnerSeen, Ownership, Proof, RefusalKind, Refused, Resolved, SourcePartition, Suspect, Takeover, TopicId,
+};
 use transom_sdk::{Offset, PartitionId};
 
 /// How long a step of a transaction is repeated.
@@ -28,7 +30,7 @@ pub(crate) struct Sealed {
 pub(crate) enum Job {
     Initialise,
     Transact(Sealed),
-    Resolve(Vec<(usize, u64)>),
+    Resolve(Vec<Ask>),
 }
 
 #[derive(Debug)]
@@ -142,6 +144,7 @@ impl Transactor {
         let mut plan = VecDeque::new();
         match &job {
             Job::Initialise => plan.push_back(Step::Initialise),
+            Job::Resolve(asked) if asked.iter().all(|ask| ask.takeover == Takeover::Leave) => plan.push_back(Step::List),
             Job::Resolve(_) => plan.extend([Step::Look, Step::Pause, Step::LookAgain, Step::List]),
             Job::Transact(sealed) => {
                 for (partition, out) in &sealed.outputs {
@@ -195,9 +198,9 @@ impl Transactor {
             }
             (Step::Commit, _) => Request::EndTxn { producer, commit: true },
             (Step::Abort, _) => Request::EndTxn { producer, commit: false },
-            (Step::Look | Step::LookAgain | Step::List, Job::Resolve(partitions)) => {
+            (Step::Look | Step::LookAgain | Step::List, Job::Resolve(asked)) => {
                 let stable = step == Step::List && view.rules.bug != TransactorBug::ReadsUnstableOffsets;
-                Request::ListOffsets { partitions: partitions.iter().map(|(partition, _)| *partition).collect(), stable }
+                Request::ListOffsets { partitions: asked.iter().map(|ask| index(ask.partition)).collect(), stable }
             }
             (Step::SendOffsets | Step::Look | Step::LookAgain | Step::List, _) => unreachable!("no plan has {step:?} for this job"),
         };
@@ -332,15 +335,17 @@ impl Transactor {
         if step == Step::List {
             return self.answer_resolve(Some(listed), view, acts);
         }
+        let Some(running) = &mut self.running else { return };
+        let Job::Resolve(asked) = &running.job else { return };
+        let gained = listed.into_iter().zip(asked).filter(|(_, ask)| ask.takeover == Takeover::Fence);
         let mut holders: Vec<OwnerRecord> = Vec::new();
-        for owner in listed.into_iter().filter_map(|seen| if let Listed::At(_, owner) = seen { owner } else { None }) {
+        for owner in gained.filter_map(|(seen, _)| if let Listed::At(_, owner) = seen { owner } else { None }) {
             let known = holders.iter().any(|holder| holder.transactional_id == owner.transactional_id);
             let foreign = number(&owner, self.workers) / self.workers != self.id / self.workers;
             if owner.ownership == Ownership::Held && foreign && !known {
                 holders.push(owner);
             }
         }
-        let Some(running) = &mut self.running else { return };
         if step == Step::Look && holders.is_empty() {
             running.plan = VecDeque::from([Step::Look, Step::List]);
         } else if step == Step::Look {
@@ -358,16 +363,16 @@ impl Transactor {
     }
 
     fn answer_resolve(&mut self, listed: Option<Vec<Listed>>, view: &mut View<'_>, acts: &mut Vec<Act>) {
-        let Some(Running { job: Job::Resolve(partitions), .. }) = self.running.take() else { return };
-        let answer = |(index, (partition, assignment)): (usize, (usize, u64))| {
+        let Some(Running { job: Job::Resolve(asked), .. }) = self.running.take() else { return };
+        let answer = |(index, Ask { partition, assignment, .. }): (usize, Ask)| {
             let seen = match listed.as_ref().map(|listed| &listed[index]) {
                 None => OwnerSeen::Unanswered,
                 Some(Listed::Unstable) => OwnerSeen::Pending,
                 Some(Listed::At(offset, owner)) => Offset::new(*offset).map_or(OwnerSeen::Missing, |offset| OwnerSeen::At(offset, owner.clone())),
             };
-            Resolved { partition: place(partition), assignment, seen }
+            Resolved { partition, assignment, seen }
         };
-        acts.push(Act::Report(Report::Resolved(partitions.into_iter().enumerate().map(answer).collect())));
+        acts.push(Act::Report(Report::Resolved(asked.into_iter().enumerate().map(answer).collect())));
         self.next_job(view, acts);
     }
 }
@@ -382,6 +387,11 @@ fn suspect(out: &Out) -> Suspect {
         proof: Proof::Suspected,
         refusal: Arc::new(transom_engine::Refusal { kind, topic, code, words: String::new() }),
     }
+}
+
+/// Returns the number of an input partition.
+pub(crate) fn index(place: SourcePartition) -> usize {
+    usize::try_from(place.partition.get()).unwrap_or(0)
 }
 
 /// Returns the engine's name of an input partition.

@@ -5,7 +5,7 @@ use crate::cluster::{Membership, OffsetCommit, Out, Request, Response};
 use crate::input::{DEAD_LETTER, Input, STUB, Takes};
 use crate::random::Random;
 use crate::rules::{Rules, TransactorBug};
-use crate::transactor::{Job, Report, Sealed, Transactor, place};
+use crate::transactor::{Job, Report, Sealed, Transactor, index, place};
 use std::collections::VecDeque;
 use transom_engine::{
     Batch, BatchId, Claim, Command, Event, Fate, FateCounts, Handed, Incarnation, Limits, Millis, Outcome, OwnerRecord, Ownership, Sentence,
@@ -86,10 +86,6 @@ pub(crate) enum Next {
 
 pub(crate) fn offset(number: i64) -> Offset {
     Offset::new(number).unwrap_or(Offset::ZERO)
-}
-
-fn index(place: SourcePartition) -> usize {
-    usize::try_from(place.partition.get()).unwrap_or(0)
 }
 
 impl SimulatedWorker {
@@ -211,9 +207,7 @@ impl SimulatedWorker {
             let numbers = |positions: &[(SourcePartition, Offset)]| positions.iter().map(|(place, at)| (index(*place), at.get())).collect::<Vec<_>>();
             match command {
                 Command::Reinitialise => around.jobs.push(Job::Initialise),
-                Command::Resolve(asked) => {
-                    around.jobs.push(Job::Resolve(asked.into_iter().map(|(place, assignment)| (index(place), assignment)).collect()));
-                }
+                Command::Resolve(asked) => around.jobs.push(Job::Resolve(asked)),
                 Command::Claim(positions) => {
                     let offsets = self.owned(&positions, Ownership::Held);
                     match self.client.membership().filter(|membership| self.tainted != Some(*membership)) {

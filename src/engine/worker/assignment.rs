@@ -7,11 +7,31 @@ use crate::place::{Millis, SourcePartition};
 use crate::stop::StopReason;
 use std::collections::BTreeSet;
 
+/// What is asked about one partition.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Ask {
+    /// Which partition.
+    pub partition: SourcePartition,
+    /// The assignment it is asked for; goes back with the answer.
+    pub assignment: u64,
+    /// Whether another owner may be in the way.
+    pub takeover: Takeover,
+}
+
+/// Whether an id that still holds a partition is to be fenced before its offset is read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Takeover {
+    /// The partition was just gained: whoever holds it lost it to us.
+    Fence,
+    /// Its offset was seen before in this assignment: whoever holds it now, if not we, took it from us.
+    Leave,
+}
+
 impl Worker {
     pub(super) fn assigned(&mut self, partitions: Vec<SourcePartition>, now: Millis) {
         let assigning = self.assigning.get_or_insert_with(BTreeSet::new);
         for partition in partitions {
-            let assigned = Assigned { assignment: self.next_assignment, task: Task::Waiting { from: now } };
+            let assigned = Assigned { assignment: self.next_assignment, task: Task::Waiting { from: now }, takeover: Takeover::Fence };
             self.next_assignment += 1;
             let earlier = self.tasks.insert(partition, assigned);
             Invariant::OneOwner.assert(earlier.is_none(), || format!("{partition} was assigned twice without being given back"));
@@ -107,7 +127,7 @@ impl Worker {
         for (&partition, assigned) in &mut self.tasks {
             if matches!(assigned.task, Task::Waiting { from } if now >= from) {
                 assigned.task = Task::Asked;
-                ask.push((partition, assigned.assignment));
+                ask.push(Ask { partition, assignment: assigned.assignment, takeover: assigned.takeover });
             }
         }
         if !ask.is_empty() {
@@ -124,6 +144,11 @@ impl Worker {
             }
             let expects_ours =
                 !self.unclaimed.contains(&answer.partition) && self.assigning.as_ref().is_none_or(|new| !new.contains(&answer.partition));
+            if let OwnerSeen::At(_, owner) = &answer.seen {
+                assigned.takeover = Takeover::Leave;
+                let namesake = owner.as_ref().filter(|owner| owner.transactional_id == self.transactional_id);
+                self.rival = namesake.map(|owner| owner.incarnation).filter(|incarnation| *incarnation != self.incarnation).or(self.rival);
+            }
             match answer.seen {
                 // Asking again would fence its new owner each time, and its record says nothing of our batch.
                 OwnerSeen::At(_, Some(owner)) if expects_ours && !owner.is_by(&self.transactional_id, self.incarnation) => {

@@ -24,6 +24,8 @@ mod outcome;
 #[cfg(test)]
 mod tests;
 
+pub use assignment::{Ask, Takeover};
+
 use crate::batch::{Batch, BatchId};
 use crate::fate::FateCounts;
 use crate::hunt::{Hunt, Suspect};
@@ -184,7 +186,7 @@ pub enum Command {
     /// Make the producer (again) and initialise it.
     Reinitialise,
     /// Read the committed offsets and owner records of these partitions, each for its assignment.
-    Resolve(Vec<(SourcePartition, u64)>),
+    Resolve(Vec<Ask>),
     /// Say in the group's offsets that these partitions are ours: a plain offset commit of their start, never a
     /// transaction, so that it cannot stay pending. Answer with [`Event::Claimed`].
     Claim(Vec<(SourcePartition, Offset)>),
@@ -270,6 +272,7 @@ enum Task {
 struct Assigned {
     assignment: u64,
     task: Task,
+    takeover: Takeover,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -331,6 +334,8 @@ pub struct Worker {
     next_assignment: u64,
     hunt: Hunt,
     fences: VecDeque<Millis>,
+    /// The last other life of our id that an owner record named, for the message about fences.
+    rival: Option<Incarnation>,
     aborts_in_a_row: u32,
     hold_until: Millis,
     last_closed: Millis,
@@ -356,6 +361,7 @@ impl Worker {
             next_assignment: 1,
             hunt: Hunt::default(),
             fences: VecDeque::new(),
+            rival: None,
             aborts_in_a_row: 0,
             hold_until: Millis(0),
             last_closed: Millis(0),

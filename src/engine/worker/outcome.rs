@@ -115,7 +115,9 @@ impl Worker {
             let reason = StopReason::FencedTooOften {
                 times: self.fences.len(),
                 window_ms: FENCE_WINDOW_MS,
-                transactional_id: self.transactional_id.to_string(),
+                transactional_id: self.transactional_id.clone(),
+                incarnation: self.incarnation,
+                other: self.rival,
             };
             self.finish(reason, now);
         }

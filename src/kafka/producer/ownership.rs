@@ -18,7 +18,7 @@ impl KafkaProducer {
     /// Fences every id that still holds one of these partitions. Without this a reader of the output, and we ourselves, wait
     /// until the dead owner's transaction times out.
     pub(super) fn take_over(&self, places: &[(String, i32)]) {
-        if self.options.guarantee != Guarantee::ExactlyOnce {
+        if self.options.guarantee != Guarantee::ExactlyOnce || places.is_empty() {
             return;
         }
         let first = self.holders(places);

@@ -7,14 +7,14 @@ use anyhow::{Context, Result};
 use kafka_protocol::messages::add_partitions_to_txn_request::AddPartitionsToTxnTopic;
 use kafka_protocol::messages::txn_offset_commit_request::{TxnOffsetCommitRequestPartition, TxnOffsetCommitRequestTopic};
 use kafka_protocol::messages::{
-    AddOffsetsToTxnRequest, AddPartitionsToTxnRequest, DescribeTransactionsRequest, EndTxnRequest, GroupId, InitProducerIdRequest,
-    ListTransactionsRequest, ProducerId, TransactionalId, TxnOffsetCommitRequest,
+    AddOffsetsToTxnRequest, AddPartitionsToTxnRequest, DescribeTransactionsRequest, EndTxnRequest, FindCoordinatorRequest, GroupId,
+    InitProducerIdRequest, ListTransactionsRequest, ProducerId, TransactionalId, TxnOffsetCommitRequest,
 };
 
 use super::batch::Writer;
 use super::produce::{Idempotent, batches};
 use super::records::NewRecord;
-use super::{Client, Coordinated, check, text, topic_name};
+use super::{Client, Coordinated, address, check, text, topic_name};
 
 /// The states in which a transaction still holds readers back, in the coordinator's words.
 const OPEN_STATES: [&str; 4] = ["Ongoing", "PrepareCommit", "PrepareAbort", "PrepareEpochFence"];
@@ -70,6 +70,40 @@ impl Client {
             open.sort();
             Ok(open)
         })
+    }
+
+    /// Initialises a transactional id again and again until its producer epoch has reached `epoch`, and returns producer id and
+    /// epoch: what that many restarts would do.
+    ///
+    /// # Errors
+    /// If the coordinator refuses.
+    pub fn raise_epoch(&self, transactional_id: &str, epoch: i16) -> Result<(i64, i16)> {
+        let look_up = FindCoordinatorRequest::default().with_key_type(1).with_coordinator_keys(vec![text(transactional_id)]);
+        let request = InitProducerIdRequest::default()
+            .with_transactional_id(Some(id_of(transactional_id)))
+            .with_transaction_timeout_ms(30_000)
+            .with_producer_id(ProducerId(-1))
+            .with_producer_epoch(-1);
+        let mut coordinator = None;
+        loop {
+            let reached = self.retrying("raising a producer epoch", || {
+                let address = match &coordinator {
+                    Some(known) => known,
+                    None => {
+                        let answer = self.call_any(&look_up)?;
+                        let found = answer.coordinators.first().context("no coordinator in the answer")?;
+                        check(found.error_code, || format!("coordinator of {transactional_id}"))?;
+                        coordinator.insert(address(&found.host, found.port))
+                    }
+                };
+                let answer = self.call(address, &request)?;
+                check(answer.error_code, || format!("transactional id {transactional_id}"))?;
+                Ok((answer.producer_id.0, answer.producer_epoch))
+            })?;
+            if reached.1 >= epoch {
+                return Ok(reached);
+            }
+        }
     }
 
     /// Describes a transactional id.

@@ -8,7 +8,7 @@ use script::table;
 /// Two partitions, claimed at 10 and 20: where most tables begin.
 const STARTED: &str = "
     0 ready                    =>
-    0 assigned 0 1             => resolve 0/1 1/2
+    0 assigned 0 1             => resolve 0/1+ 1/2+
     0 resolved 0@10 1@20       => claim 0@10 1@20
     0 claimed                  => assign 0@10 1@20
 ";
@@ -25,7 +25,7 @@ fn offsets_are_read_after_the_producer_is_initialised_and_claimed_before_records
         0 state                    => initialising
         0 assigned 0 1             =>
         0 tick                     =>
-        5 ready                    => resolve 0/1 1/2
+        5 ready                    => resolve 0/1+ 1/2+
         6 wants                    => yes
         6 state                    => resolving_offsets
         7 resolved 0@10 1@20?      => claim 0@10 1@20
@@ -330,9 +330,9 @@ fn answers_to_an_older_assignment_are_ignored() {
     table(
         "
         0 ready                    =>
-        0 assigned 0               => resolve 0/1
+        0 assigned 0               => resolve 0/1+
         1 lost 0                   => give-back 0 | assign
-        2 assigned 0               => resolve 0/2
+        2 assigned 0               => resolve 0/2+
         3 resolved 0/1@10          =>
         4 resolved 0/2@15          => claim 0@15
         5 resolved 0/2@99          =>
@@ -346,11 +346,11 @@ fn pending_and_unanswered_offsets_are_asked_for_again_after_a_pause() {
     table(
         "
         0  ready                        =>
-        0  assigned 0 1 2               => resolve 0/1 1/2 2/3
+        0  assigned 0 1 2               => resolve 0/1+ 1/2+ 2/3+
         5  resolved 0=pending 1@20 2=unanswered =>
         5  due                          => 25
         24 tick                         =>
-        25 tick                         => resolve 0/1 2/3
+        25 tick                         => resolve 0/1+ 2/3+
         26 resolved 0@10                =>
         27 resolved 2@30                => claim 0@10 1@20 2@30
         ",
@@ -362,7 +362,7 @@ fn a_missing_offset_stops_the_worker() {
     table(
         "
         0 ready                    =>
-        0 assigned 0 1             => resolve 0/1 1/2
+        0 assigned 0 1             => resolve 0/1+ 1/2+
         1 resolved 0@10 1=missing  => stop OffsetsMissing
         ",
     );
@@ -374,7 +374,7 @@ fn a_refused_claim_accepts_the_assignment_and_claims_again_before_any_record() {
     table(
         "
         0  ready                   =>
-        0  assigned 0 1            => resolve 0/1 1/2
+        0  assigned 0 1            => resolve 0/1+ 1/2+
         1  resolved 0@10 1@20      => claim 0@10 1@20
         2  refused                 => assign 0@10 1@20
         2  offsets                 => 0:unknown 1:unknown
@@ -397,11 +397,11 @@ fn a_loss_is_heard_after_a_refused_claim() {
     table(
         "
         0  ready                   =>
-        0  assigned 0              => resolve 0/1
+        0  assigned 0              => resolve 0/1+
         1  resolved 0@10           => claim 0@10
         2  refused                 => assign 0@10
         3  lost 0                  => give-back 0
-        4  assigned 0              => resolve 0/2
+        4  assigned 0              => resolve 0/2+
         5  resolved 0@10           => claim 0@10
         6  claimed                 => assign 0@10
         ",
@@ -412,7 +412,7 @@ fn a_loss_is_heard_after_a_refused_claim() {
 fn an_assignment_waits_for_the_offsets_of_all_its_partitions_and_leaves_others_alone() {
     started(
         "
-        1 assigned 2 3             => resolve 2/3 3/4
+        1 assigned 2 3             => resolve 2/3+ 3/4+
         2 handed 0 10..12          =>
         3 resolved 2@30            =>
         4 resolved 3@40            => claim 2@30 3@40
@@ -521,9 +521,9 @@ fn a_partition_that_was_away_is_no_witness() {
         1   tick                   => transact #1 Cap 0:10..20
         2   revoked 0              =>
         502 tick                   => give-back 0
-        503 assigned 0             => resolve 0/3
+        503 assigned 0             => resolve 0/3+
         504 unknown #1             => write-off #1 | initialise
-        505 ready                  => resolve 0/3 1/2
+        505 ready                  => resolve 0/3+ 1/2
         506 resolved 0@15? 1@20!   => seek 1@20 | claim 0@15
         507 claimed                => assign 0@15
         ",
@@ -543,6 +543,30 @@ fn a_partition_that_another_id_has_claimed_meanwhile_waits_for_its_loss() {
         5   offsets                => 0:unknown 1:20..20
         900 tick                   =>
         901 lost 0                 => give-back 0
+        ",
+    );
+}
+
+// A zombie that wakes up finds another id in its records: that is the new owner, and fencing it would cost it a batch.
+#[test]
+fn only_a_partition_just_gained_is_taken_over() {
+    table(
+        "
+        0   ready                  =>
+        0   assigned 0 1           => resolve 0/1+ 1/2+
+        1   resolved 0=unanswered 1=pending =>
+        21  tick                   => resolve 0/1+ 1/2+
+        22  resolved 0@10? 1=pending =>
+        42  tick                   => resolve 1/2+
+        43  resolved 1@20          => claim 0@10 1@20
+        44  claimed                => assign 0@10 1@20
+        50  handed 0 10..20        =>
+        50  tick                   => transact #1 Cap 0:10..20
+        60  fenced #1              => initialise
+        61  ready                  => resolve 0/1 1/2
+        62  resolved 0=unanswered 1@20! => seek 1@20
+        82  tick                   => resolve 0/1
+        83  resolved 0@35?         => write-off #1
         ",
     );
 }
@@ -570,7 +594,7 @@ fn a_partition_gained_while_in_doubt_is_claimed_by_itself() {
         1   tick                   => transact #1 Cap 0:10..20
         3   unknown #1             => initialise
         4   assigned 2             =>
-        5   ready                  => resolve 0/1 1/2 2/3
+        5   ready                  => resolve 0/1 1/2 2/3+
         6   resolved 0@10! 1@20! 2@7? => seek 0@10 1@20 | claim 2@7
         7   claimed                => assign 2@7
         ",

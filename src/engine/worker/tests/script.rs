@@ -4,6 +4,7 @@
 //! 100 handed 0 10..13 x2 b500 => …     at 100 ms: two records of 500 bytes, offsets 10 to 12, from partition 0
 //! 100 resolved 0@10 1=pending => …     `0@10!3` with our own record of batch 3, `0@10?` with another's, `0/7@10` for assignment 7
 //! 100 poisoned #3 0:10..12 => …       outputs of these records were refused
+//!                             => resolve 0/7+      its offset is asked for; `+`: whoever holds it is fenced first
 //! 100 due / state / wants     => …     not an event: asks the worker
 //! ```
 
@@ -84,7 +85,7 @@ impl Script {
         self.worker.step(event, now, &mut commands);
         for command in &commands {
             if let Command::Resolve(asked) = command {
-                self.asked.extend(asked.iter().copied());
+                self.asked.extend(asked.iter().map(|ask| (ask.partition, ask.assignment)));
             }
         }
         commands.iter().map(shown).collect::<Vec<_>>().join(" | ")
@@ -198,7 +199,11 @@ fn shown(command: &Command) -> String {
     match command {
         Command::Reinitialise => "initialise".to_owned(),
         Command::Resolve(asked) => {
-            format!("resolve{}", asked.iter().map(|(place, number)| format!(" {}/{number}", place.partition)).collect::<String>())
+            let shown = |ask: &Ask| {
+                let gained = if ask.takeover == Takeover::Fence { "+" } else { "" };
+                format!(" {}/{}{gained}", ask.partition.partition, ask.assignment)
+            };
+            format!("resolve{}", asked.iter().map(shown).collect::<String>())
         }
         Command::Claim(positions) => format!("claim{}", at(positions)),
         Command::Release(positions) => format!("release{}", at(positions)),

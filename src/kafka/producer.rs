@@ -313,7 +313,10 @@ impl KafkaProducer {
     fn explain(&self, broken: Broken, producer: &Producer, sealed: &SealedBatch) -> Broken {
         let Broken::Abort(why) = broken else { return broken };
         producer.client.serve(0);
-        self.refusal(&producer.client.mailbox().take_refused(), sealed).unwrap_or(Broken::Abort(why))
+        let refusal = self.refusal(&producer.client.mailbox().take_refused(), sealed);
+        // Outputs for a topic that is gone fail in several ways, and some do not say so.
+        let gone = |why: &str| missing_topic(producer).map(|topic| Broken::TopicGone { topic, why: why.to_owned() });
+        refusal.or_else(|| gone(&why)).unwrap_or(Broken::Abort(why))
     }
 
     fn refusal(&self, undelivered: &[Undelivered], sealed: &SealedBatch) -> Option<Broken> {

@@ -29,8 +29,10 @@ pub(crate) mod code {
     pub(crate) const INVALID_TIMESTAMP: i32 = 32;
     pub(crate) const TOPIC_ALREADY_EXISTS: i32 = 36;
     pub(crate) const INVALID_PRODUCER_EPOCH: i32 = 47;
+    pub(crate) const INVALID_PRODUCER_ID_MAPPING: i32 = 49;
     pub(crate) const INVALID_TRANSACTION_TIMEOUT: i32 = 50;
     pub(crate) const TRANSACTIONAL_ID_AUTHORIZATION_FAILED: i32 = 53;
+    pub(crate) const UNKNOWN_PRODUCER_ID: i32 = 59;
     pub(crate) const FENCED_INSTANCE_ID: i32 = 82;
     pub(crate) const INVALID_RECORD: i32 = 87;
     pub(crate) const UNSTABLE_OFFSET_COMMIT: i32 = 88;
@@ -65,6 +67,8 @@ pub(crate) fn disposition(step: Step, error: &ClientError) -> Disposition {
         (Nature::Fatal, _) if is_fenced(error.code) => Disposition::Fenced,
         // INVALID_TXN_STATE, expired ids, timed out on the broker: this producer is done, the outcome must be looked up.
         (Nature::Fatal, _) => Disposition::Unknown,
+        // Only a new producer helps; the library's abort asks for one only when outputs were part of the transaction already.
+        (Nature::RequiresAbort, _) if is_forgotten(error.code) => Disposition::Unknown,
         // Permanent partition errors, stale generation, refused outputs: librdkafka knows it was not committed.
         (Nature::RequiresAbort, Step::Begin | Step::Produce | Step::SendOffsets | Step::Commit) => Disposition::Abort,
         // An abort that asks for an abort cannot be helped by one.
@@ -79,6 +83,11 @@ pub(crate) fn disposition(step: Step, error: &ClientError) -> Disposition {
         // No flag at all: treat as fatal to the producer, the outcome as unknown (EO-5).
         (Nature::Plain, Step::Begin | Step::Commit | Step::Abort) => Disposition::Unknown,
     }
+}
+
+/// Returns whether the coordinator knows the producer id no more: its transactional id expired.
+const fn is_forgotten(code: i32) -> bool {
+    matches!(code, code::INVALID_PRODUCER_ID_MAPPING | code::UNKNOWN_PRODUCER_ID)
 }
 
 /// Returns whether a newer producer is the cause.
@@ -144,6 +153,8 @@ mod tests {
             (code::PRODUCER_FENCED, "PRODUCER_FENCED"),
             (code::INVALID_TRANSACTION_TIMEOUT, "INVALID_TRANSACTION_TIMEOUT"),
             (code::TRANSACTIONAL_ID_AUTHORIZATION_FAILED, "TRANSACTIONAL_ID_AUTHORIZATION_FAILED"),
+            (code::INVALID_PRODUCER_ID_MAPPING, "INVALID_PRODUCER_ID_MAPPING"),
+            (code::UNKNOWN_PRODUCER_ID, "UNKNOWN_PRODUCER_ID"),
             (code::INVALID_RECORD, "INVALID_RECORD"),
             (code::UNKNOWN_TOPIC, "_UNKNOWN_TOPIC"),
             (code::UNKNOWN_PARTITION, "_UNKNOWN_PARTITION"),
@@ -171,6 +182,14 @@ mod tests {
         assert_eq!(disposition(Step::Commit, &error(-1, Nature::Plain)), Disposition::Unknown);
         assert_eq!(disposition(Step::Commit, &error(code::FENCED, Nature::Fatal)), Disposition::Fenced);
         assert_eq!(disposition(Step::Commit, &error(48, Nature::Fatal)), Disposition::Unknown);
+    }
+
+    // An abort of a transaction without outputs is local, and the next one would be refused alike, for ever.
+    #[test]
+    fn a_forgotten_producer_id_is_replaced_and_not_aborted_over_and_over() {
+        for code in [code::INVALID_PRODUCER_ID_MAPPING, code::UNKNOWN_PRODUCER_ID] {
+            assert_eq!(disposition(Step::SendOffsets, &error(code, Nature::RequiresAbort)), Disposition::Unknown);
+        }
     }
 
     #[test]

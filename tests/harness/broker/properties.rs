@@ -112,6 +112,8 @@ pub(super) fn broker_properties(
         ("group.min.session.timeout.ms", "1000"),
         ("group.consumer.min.session.timeout.ms", "1000"),
         ("group.consumer.min.heartbeat.interval.ms", "100"),
+        // Tests write old timestamps; the first round of retention, 30 s after the start, would take their records.
+        ("log.retention.ms", "-1"),
         // A topic that comes into being by a typo hides the typo.
         ("auto.create.topics.enable", "false"),
     ] {

@@ -129,6 +129,8 @@ enum Release {
     #[default]
     Waiting,
     Released,
+    /// The same, and no further ones are caught: the handle is gone.
+    Left,
     /// Held requests are thrown away, no further ones are caught.
     Discarded,
 }
@@ -163,14 +165,14 @@ impl Shared {
     /// Returns whether the rule is still to be applied, and counts it as applied then.
     pub(super) fn takes(&self) -> bool {
         let mut progress = lock(&self.progress);
-        let takes = progress.applied < self.rule.times && progress.release != Release::Discarded;
+        let takes = progress.applied < self.rule.times && matches!(progress.release, Release::Waiting | Release::Released);
         progress.applied += u64::from(takes);
         takes
     }
 
     pub(super) fn is_over(&self) -> bool {
         let progress = lock(&self.progress);
-        progress.applied >= self.rule.times || progress.release == Release::Discarded
+        progress.applied >= self.rule.times || matches!(progress.release, Release::Left | Release::Discarded)
     }
 
     pub(super) fn caught(&self, header: &Header) {
@@ -200,7 +202,7 @@ impl Shared {
         while progress.release == Release::Waiting {
             progress = self.changed.wait(progress).unwrap_or_else(PoisonError::into_inner);
         }
-        progress.release == Release::Released
+        progress.release != Release::Discarded
     }
 
     fn decide(&self, release: Release) {
@@ -276,10 +278,9 @@ impl Armed {
 impl Drop for Armed {
     fn drop(&mut self) {
         let is_held = matches!(self.shared.action(), Action::Hold | Action::HoldAndCut);
-        // What was released is on its way.
-        if !(is_held && lock(&self.shared.progress).release == Release::Released) {
-            self.shared.discard();
-        }
+        let is_released = lock(&self.shared.progress).release == Release::Released;
+        // What was released is on its way; what comes after it is others'.
+        self.shared.decide(if is_held && is_released { Release::Left } else { Release::Discarded });
     }
 }
 
@@ -315,6 +316,18 @@ mod tests {
         assert!(!rule.is_over());
         assert!(rule.takes() && rule.takes());
         assert!(rule.is_over() && !rule.takes());
+    }
+
+    #[test]
+    fn a_rule_that_was_released_and_dropped_takes_nothing_from_others() {
+        let armed = Armed::new(Arc::new(Shared::new(Rule::next(kind::END_TXN, Action::Hold).times(u64::MAX, 1))));
+        let shared = Arc::clone(&armed.shared);
+        assert!(shared.counts(&header(kind::END_TXN, "a"), b"") && shared.takes());
+        armed.release();
+        assert!(shared.takes(), "it lets pass while it is there");
+        drop(armed);
+        assert!(shared.is_released(), "what it held is on its way");
+        assert!(shared.is_over() && !shared.takes());
     }
 
     #[test]

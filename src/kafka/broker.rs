@@ -255,6 +255,7 @@ impl Broker for KafkaBroker {
         let consumer = KafkaConsumer::new(&options.consumer_properties(worker), &options.inputs, group, min_generation).map_err(refused)?;
         let producer_options = ProducerOptions {
             properties: options.producer_properties(&transactional_id.to_string()),
+            request_properties: options.admin_properties(),
             transactional_id,
             instance: options.instance.clone(),
             workers: options.workers,

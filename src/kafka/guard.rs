@@ -61,6 +61,12 @@ impl Guard {
         KINDS.iter().zip(&self.states).any(|((_, key), state)| *key == api_key && state.load(Ordering::SeqCst) != IDLE)
     }
 
+    /// Returns whether a request that makes something part of the transaction may still be answered.
+    pub(crate) fn awaits_registration(&self) -> bool {
+        let is_open = |kind: &str| matches!(kind, "add_partitions" | "add_offsets");
+        KINDS.iter().zip(&self.states).any(|((kind, _), state)| is_open(kind) && matches!(state.load(Ordering::SeqCst), SENT | FAILED))
+    }
+
     /// Forgets everything: a transaction begins.
     pub(crate) fn begin(&self) {
         for state in &self.states {
@@ -144,6 +150,11 @@ mod tests {
         assert_eq!(guard.taint(), None);
         guard.sent(26);
         assert_eq!(guard.taint(), Some(Taint { kind: "end_txn", how: "unanswered" }));
+        assert!(!guard.awaits_registration());
+        guard.sent(24);
+        assert!(guard.awaits_registration());
+        guard.answered(24, 51);
+        assert!(!guard.awaits_registration());
         guard.answered(26, 0);
         assert_eq!(guard.taint(), None);
         guard.sent(0);

@@ -1,5 +1,6 @@
 //! The producer's half: one transaction after the other, each to a known end.
 
+mod group_reader;
 mod ownership;
 mod refusal;
 mod rehearsal;
@@ -15,6 +16,7 @@ use crate::handle::{ClientError, Handle, Kind, Nature, Properties, Undelivered};
 use crate::list::{PartitionList, c_string};
 use crate::planted::Planted;
 use crate::preflight::StartOffset;
+use group_reader::GroupReader;
 use refusal::{Verdict, judge};
 use std::ffi::CString;
 use std::ptr::NonNull;
@@ -50,6 +52,8 @@ const QUEUE_FULL_PAUSE_MS: i32 = 5;
 #[derive(Clone, Debug)]
 pub(crate) struct ProducerOptions {
     pub(crate) properties: Properties,
+    /// For requests beside the stream.
+    pub(crate) request_properties: Properties,
     pub(crate) transactional_id: TransactionalId,
     pub(crate) instance: String,
     pub(crate) workers: u16,
@@ -97,6 +101,7 @@ pub struct KafkaProducer {
     producer: Option<Producer>,
     /// The worker's consumer: offsets of the group are asked for on its handle (see `admin`).
     group_client: Arc<Handle>,
+    group_reader: GroupReader,
     /// Why the producer must be replaced before the next transaction, if it must (see `guard`).
     taint: Option<Taint>,
     recycled: Option<&'static str>,
@@ -126,7 +131,8 @@ enum Broken {
 impl KafkaProducer {
     pub(crate) fn new(options: ProducerOptions, group_client: Arc<Handle>) -> Self {
         let input_names = options.inputs.iter().map(|topic| c_string(topic)).collect();
-        Self { options, producer: None, group_client, taint: None, recycled: None, missing: None, input_names, watch: Arc::default() }
+        let group_reader = GroupReader::new(Arc::clone(&group_client), options.request_properties.clone(), options.group_id.clone());
+        Self { options, producer: None, group_client, group_reader, taint: None, recycled: None, missing: None, input_names, watch: Arc::default() }
     }
 
     fn open(&self) -> Result<Producer, ClientError> {
@@ -400,6 +406,12 @@ impl KafkaProducer {
             }
         };
         let aborted = match (&self.producer, self.options.guarantee) {
+            // librdkafka 2.12.1 counts such requests, forgets the count when the transaction ends, and ends the process by an
+            // assertion when one of them fails after that (`rd_kafka_txn_handle_AddPartitionsToTxn`), at the latest when the
+            // client is destroyed. So the transaction does not end here: the next producer aborts it.
+            (Some(producer), Guarantee::ExactlyOnce) if producer.client.mailbox().guard.awaits_registration() => {
+                Err(Broken::Replace { why: "not aborted: a request of the transaction is unanswered".to_owned(), fenced: false })
+            }
             (Some(producer), Guarantee::ExactlyOnce) => {
                 self.abort(producer, if matches!(then, Then::Hunt(_)) { REFUSED_ABORT_TIMEOUT } else { ABORT_TIMEOUT })
             }
@@ -468,6 +480,10 @@ impl KafkaProducer {
         // A producer that is gone already can send nothing late.
         let transacted = self.options.guarantee == Guarantee::ExactlyOnce;
         self.taint = (transacted && self.producer.is_some()).then(|| mailbox.guard.taint()).flatten();
+        if self.producer.is_some() && self.watch.is_silent_on_offsets() {
+            // The client may wait for a coordinator that is gone for good, and remembers it (see `group_reader`).
+            self.taint = self.taint.or(Some(Taint { kind: "send_offsets", how: "was not answered" }));
+        }
         let is_refused = matches!(outcome, Outcome::Poisoned { .. }) || self.missing.is_some();
         if is_refused && self.producer.is_some() {
             // The library goes on counting behind an output that was not taken, and the broker would refuse the next one for

@@ -179,6 +179,11 @@ impl Watch {
         self.lock().silence = None;
     }
 
+    /// Returns whether handing over the offsets was the last call without an answer.
+    pub fn is_silent_on_offsets(&self) -> bool {
+        self.lock().silence.as_ref().is_some_and(|silence| matches!(silence.call, Call::AddGroup | Call::StoreOffsets))
+    }
+
     /// Notes producer id and epoch, as far as the client has told.
     pub(crate) fn note_producer(&self, producer: Option<(i64, i32)>) {
         // A new producer has not told yet; its predecessor's id is the same, unless the epochs ran out.

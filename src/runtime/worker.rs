@@ -37,6 +37,9 @@ const CLAIM_TIMEOUT: Duration = Duration::from_secs(5);
 /// How long a release may take; a revoke waits for it.
 const RELEASE_TIMEOUT: Duration = Duration::from_secs(1);
 
+/// Why there are no partitions, when the client says nothing.
+const LOST: &str = "the group has given this member up, or its coordinator answers no more";
+
 /// What a worker shares with the process.
 pub(crate) struct Surroundings {
     pub(crate) options: Arc<PipelineOptions>,
@@ -103,6 +106,8 @@ struct WorkerLoop<S> {
 enum Joined {
     No,
     Yes,
+    /// It answered, and has not since it gave us up.
+    Lost,
 }
 
 impl<S: Source> WorkerLoop<S> {
@@ -288,6 +293,9 @@ impl<S: Source> WorkerLoop<S> {
                     tracing::info!(worker = self.number, partitions = ?self.names(&partitions), "partitions assigned");
                     // A silence was about a transaction of partitions that may be ours no more.
                     self.watch.forget();
+                    if self.trouble == LOST {
+                        self.trouble.clear();
+                    }
                     self.step(Event::Assigned(partitions), commands);
                 }
                 SourceEvent::Revoked(partitions) => {
@@ -296,10 +304,13 @@ impl<S: Source> WorkerLoop<S> {
                 }
                 SourceEvent::Lost(partitions) => {
                     tracing::warn!(worker = self.number, partitions = ?self.names(&partitions), "partitions lost");
+                    self.joined = Joined::Lost;
                     self.around.metrics.partitions_lost(partitions.len());
                     // The client said why just before, if it knows.
-                    let next_step = if self.trouble.is_empty() { next_step::LOST } else { self.next_step };
-                    self.note_trouble("partitions_lost", &self.trouble, next_step);
+                    if self.trouble.is_empty() {
+                        (self.trouble, self.next_step) = (LOST.to_owned(), next_step::LOST);
+                    }
+                    self.note_trouble("partitions_lost", &self.trouble, self.next_step);
                     self.step(Event::Lost(partitions), commands);
                 }
                 SourceEvent::Trouble { why, next_step } => {
@@ -308,6 +319,12 @@ impl<S: Source> WorkerLoop<S> {
                         self.note_trouble("consumer", &why, next_step);
                         (self.trouble, self.next_step) = (why, next_step);
                     }
+                }
+                // While we join again it may be a request of our own, of before, that the broker takes for a second process.
+                SourceEvent::Stop(StopReason::InstanceFenced { detail }) if self.joined == Joined::Lost => {
+                    let what =
+                        format!("fenced under our instance name while joining again, by a late request of our own or by another process: {detail}");
+                    self.step(Event::Halt(StopReason::Fatal { what }), commands);
                 }
                 SourceEvent::Stop(reason) => self.step(Event::Halt(reason), commands),
             }
@@ -530,6 +547,7 @@ impl<S: Source> WorkerLoop<S> {
         let readiness = match state {
             _ if blocked.is_some() => Readiness::Troubled,
             State::WaitingForPartitions if self.joined == Joined::No => Readiness::Starting,
+            State::WaitingForPartitions if self.joined == Joined::Lost => Readiness::Troubled,
             State::Running | State::WaitingForPartitions | State::ResolvingOffsets | State::Hunting => Readiness::Ready,
             State::Initialising | State::BackingOff | State::InDoubt => Readiness::Troubled,
             State::Draining | State::Stopped => Readiness::Stopping,

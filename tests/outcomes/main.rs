@@ -1,6 +1,7 @@
 //! Every way a transaction, a membership or an id can end, on a real broker: one test a row of the README.
 
 mod client;
+mod coordinator;
 mod expiry;
 mod fencing;
 mod frozen;

@@ -1,7 +1,7 @@
 //! Who holds a partition: owner records read, dead owners fenced, missing offsets judged.
 
 use super::{INIT_TIMEOUT, INIT_TIMEOUT_MS, KafkaProducer, RESOLVE_TIMEOUT};
-use crate::admin::{Spec, group_offsets, list_offsets};
+use crate::admin::{Spec, list_offsets};
 use crate::broker::Guarantee;
 use crate::disposition::code;
 use crate::ffi;
@@ -45,7 +45,7 @@ impl KafkaProducer {
     /// Reads offsets and owner records of the group; all of its partitions without `places`.
     pub(super) fn read_offsets(&self, places: Option<&[(String, i32)]>, stable: bool) -> Result<Vec<PartitionEntry>, ClientError> {
         let begun = Instant::now();
-        let read = || group_offsets(&self.group_client, &self.options.group_id, places, stable, RESOLVE_TIMEOUT);
+        let read = || self.group_reader.read(places, stable, RESOLVE_TIMEOUT);
         let result = self.watch.during(Call::ReadOffsets, RESOLVE_TIMEOUT, read);
         match &result {
             Ok(_) => self.watch.answered(Call::ReadOffsets),

@@ -113,6 +113,14 @@ impl Client {
         })
     }
 
+    /// Returns the id of the broker that coordinates a group.
+    ///
+    /// # Errors
+    /// If no broker answers.
+    pub fn coordinator_of_group(&self, group: &str) -> Result<i32> {
+        self.retrying("looking for a coordinator", || Ok(self.look_up(Coordinated::Group(group))?.node_id.0))
+    }
+
     /// Describes a group, of the classic or the `consumer` protocol; an unknown group is `Dead` and has no members.
     ///
     /// # Errors

@@ -22,6 +22,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, anyhow};
 use kafka_protocol::ResponseError;
+use kafka_protocol::messages::find_coordinator_response::Coordinator;
 use kafka_protocol::messages::metadata_request::MetadataRequestTopic;
 use kafka_protocol::messages::{BrokerId, FindCoordinatorRequest, MetadataRequest, MetadataResponse, TopicName};
 use kafka_protocol::protocol::{Request, StrBytes};
@@ -280,15 +281,20 @@ impl Client {
     ///
     /// The coordinator is looked up every time: it costs a millisecond, and a moved coordinator costs nothing.
     fn call_coordinator<R: Request>(&self, of: Coordinated<'_>, request: &R) -> Result<R::Response> {
+        let found = self.look_up(of)?;
+        self.call(&address(&found.host, found.port), request)
+    }
+
+    fn look_up(&self, of: Coordinated<'_>) -> Result<Coordinator> {
         let (key, kind) = match of {
             Coordinated::Group(group) => (group, 0),
             Coordinated::Transaction(id) => (id, 1),
         };
         let look_up = FindCoordinatorRequest::default().with_key_type(kind).with_coordinator_keys(vec![text(key)]);
         let answer = self.call_any(&look_up)?;
-        let found = answer.coordinators.first().context("no coordinator in the answer")?;
+        let found = answer.coordinators.into_iter().next().context("no coordinator in the answer")?;
         check_with(found.error_code, found.error_message.as_ref(), || format!("coordinator of {key}"))?;
-        self.call(&address(&found.host, found.port), request)
+        Ok(found)
     }
 }
 

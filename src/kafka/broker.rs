@@ -30,6 +30,9 @@ pub enum Guarantee {
 /// Members learn of a rebalance by heartbeat: with a third of a 10 s session a join took 5–7 s.
 const HEARTBEAT_MAX: Duration = Duration::from_secs(1);
 
+/// Shorter than this a busy broker looks dead.
+const SOCKET_TIMEOUT_MIN: Duration = Duration::from_secs(1);
+
 /// Bytes fetched ahead for all partitions together, and the least and most for one, in KiB. The client's limit is one for
 /// each partition's queue; without a share each, 128 partitions would take gigabytes.
 const PREFETCH_KIB: i32 = 8_192;
@@ -190,6 +193,9 @@ impl ConnectOptions {
             .with("topic.metadata.refresh.interval.ms", "30000")
             // The only way to learn producer id and epoch, for status: soon enough to name them when a coordinator hangs.
             .with("statistics.interval.ms", "1000");
+        // A call of a transaction lasts at least as long as the request it waits for, whatever its own deadline says.
+        let deadline = self.send_offsets_timeout.max(self.commit_timeout).min(self.transaction_timeout).max(SOCKET_TIMEOUT_MIN);
+        properties.set("socket.timeout.ms", deadline.as_millis().to_string());
         extend(&mut properties, &self.common);
         extend(&mut properties, &self.producer);
         if self.guarantee == Guarantee::ExactlyOnce {

@@ -3,6 +3,7 @@
 use crate::broker::{InitError, SealedBatch, Transactor};
 use crate::supervisor::{Control, Request};
 use crate::watch::Watch;
+use crate::worker::Surroundings;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender};
 use std::time::{Duration, Instant};
@@ -112,4 +113,21 @@ impl<T: Transactor> TransactLoop<T> {
             pause = (pause * 2).min(INIT_PAUSE_MAX);
         }
     }
+}
+
+/// Starts the transact thread of a worker.
+pub(crate) fn spawn<T: Transactor + 'static>(
+    transactor: T,
+    (jobs, reports): (Receiver<Job>, Sender<Report>),
+    wake: Box<dyn Fn() + Send>,
+    around: &Surroundings,
+    number: u16,
+) -> Result<std::thread::JoinHandle<()>, StopReason> {
+    let start_budget = around.options.start_budget;
+    let watch = transactor.watch();
+    let transact = TransactLoop { transactor, watch, jobs, reports, wake, control: Arc::clone(&around.control), start_budget };
+    std::thread::Builder::new()
+        .name(format!("transact-{number}"))
+        .spawn(move || transact.run())
+        .map_err(|error| StopReason::Fatal { what: format!("the transact thread cannot be started: {error}") })
 }

@@ -12,7 +12,7 @@ use crate::processing::{Processing, ProcessorFactory};
 use crate::round::Round;
 use crate::status::{PartitionStatus, Readiness, StatusBoard, Trouble};
 use crate::supervisor::{Control, Request};
-use crate::transact::{Job, Report, Spare, TransactLoop};
+use crate::transact::{self, Job, Report, Spare};
 use crate::watch::{Blocked, Watch};
 use std::collections::hash_map::RandomState;
 use std::hash::{BuildHasher, Hasher};
@@ -124,7 +124,7 @@ impl<S: Source> WorkerLoop<S> {
         let watch = transactor.watch();
         let (jobs, job_queue) = channel();
         let (report_queue, reports) = channel();
-        let transact = spawn_transact(transactor, job_queue, report_queue, source.waker(), &around, number)?;
+        let transact = transact::spawn(transactor, (job_queue, report_queue), source.waker(), &around, number)?;
         // std's hasher keys are random per process and per call: 64 bits that tell one life of this id from the next.
         let incarnation = Incarnation(RandomState::new().build_hasher().finish());
         let (engine, first) = Worker::new(options.limits, transactional_id.clone(), incarnation);
@@ -580,21 +580,4 @@ impl<S: Source> WorkerLoop<S> {
             }));
         });
     }
-}
-
-fn spawn_transact<T: Transactor + 'static>(
-    transactor: T,
-    jobs: Receiver<Job>,
-    reports: Sender<Report>,
-    wake: Box<dyn Fn() + Send>,
-    around: &Surroundings,
-    number: u16,
-) -> Result<std::thread::JoinHandle<()>, StopReason> {
-    let start_budget = around.options.start_budget;
-    let watch = transactor.watch();
-    let transact = TransactLoop { transactor, watch, jobs, reports, wake, control: Arc::clone(&around.control), start_budget };
-    std::thread::Builder::new()
-        .name(format!("transact-{number}"))
-        .spawn(move || transact.run())
-        .map_err(|error| StopReason::Fatal { what: format!("the transact thread cannot be started: {error}") })
 }

@@ -100,6 +100,23 @@ fn concurrent_transactions_for_ever_is_a_state_and_ends_with_its_cause() {
     println!("concurrent: {}", pipeline.expect_exactly_once(instance));
 }
 
+// Goal: a request that was carried out and is never answered costs a producer and no process: librdkafka asserts on its failure once
+// the transaction has ended. Method: the answer is dropped, the transaction ends, its producer is destroyed.
+#[test]
+fn an_answer_that_never_comes_ends_no_process() {
+    let stage = Stage::enter();
+    for (name, api_key) in [("add-partitions", kind::ADD_PARTITIONS_TO_TXN), ("add-offsets", kind::ADD_OFFSETS_TO_TXN)] {
+        let pipeline = Pipeline::with_timeouts(&stage, &format!("dropped-{name}"), &timeouts("60s"));
+        let mut instance = pipeline.start(None, &[]);
+        let mut orders = Orders::seeded(34);
+        let dropped = stage.proxy.arm(Rule::next(api_key, Action::DropAnswer));
+        caught(&pipeline, &mut orders, &dropped);
+        instance.awaits("work again", START, |status| status.state == "running" && status.records() >= 500);
+        assert_eq!(instance.exit_code(), None, "{}", instance.log_tail());
+        println!("dropped {name}: {}", pipeline.expect_exactly_once(instance));
+    }
+}
+
 // Goal: a coordinator that never settles ends the process with 75, and the next process goes on without loss. Method: as above, for
 // longer than the pipeline waits; the id cannot be initialised either.
 #[test]

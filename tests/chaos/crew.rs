@@ -60,8 +60,15 @@ impl Crew {
 
     /// Waits until somebody owns something.
     pub fn awaits_work(&mut self, deadline: Duration) {
-        if let Some(State::Up(instance)) = self.members.first_mut().map(|member| &mut member.state) {
-            instance.awaits("a partition", deadline, |status| status.partitions() > 0);
+        let until = Instant::now() + deadline;
+        let works = |member: &Member| match &member.state {
+            State::Up(instance) => instance.status().is_ok_and(|status| status.partitions() > 0),
+            _ => false,
+        };
+        // With more workers than partitions any one of them may have to do without.
+        while !self.members.iter().any(works) {
+            assert!(Instant::now() < until, "after {deadline:?} nobody has a partition");
+            std::thread::sleep(Duration::from_millis(50));
         }
     }
 

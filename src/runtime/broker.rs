@@ -214,7 +214,7 @@ pub trait Watcher: Send {
 /// A cluster that workers can be connected to.
 pub trait Broker: Sync {
     /// The consumer's half.
-    type Source: Source;
+    type Source: Source + Send + 'static;
     /// The producer's half.
     type Transactor: Transactor + 'static;
 

@@ -8,6 +8,7 @@ mod broker;
 mod clock;
 mod condemned;
 mod dead_letter;
+mod ending;
 mod inputs;
 mod metrics;
 mod next_step;

@@ -5,6 +5,7 @@ use crate::broker::{Broker, SealedBatch, Source, SourceEvent, Transactor};
 use crate::clock::Clock;
 use crate::condemned;
 use crate::dead_letter::dead_letter_output;
+use crate::ending;
 use crate::metrics::Metrics;
 use crate::next_step;
 use crate::options::PipelineOptions;
@@ -61,10 +62,8 @@ pub(crate) fn run<B: Broker>(broker: &B, number: u16, surroundings: Surroundings
                 tracing::error!(worker = number, reason = %reason, "stopped");
                 return reason;
             }
-            worker.source.close();
-            drop(worker);
-            // The transact thread sees the hang-up after its present call.
-            let _ = transact.join();
+            let WorkerLoop { source, jobs, reports, .. } = worker;
+            ending::end(source, (jobs, reports), transact, number);
             reason
         }
         Err(reason) => reason,
@@ -110,7 +109,7 @@ enum Joined {
     Lost,
 }
 
-impl<S: Source> WorkerLoop<S> {
+impl<S: Source + Send + 'static> WorkerLoop<S> {
     fn start<B>(broker: &B, number: u16, around: Surroundings) -> Result<(Self, std::thread::JoinHandle<()>), StopReason>
     where
         B: Broker<Source = S>,

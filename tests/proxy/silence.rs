@@ -100,6 +100,22 @@ fn concurrent_transactions_for_ever_is_a_state_and_ends_with_its_cause() {
     println!("concurrent: {}", pipeline.expect_exactly_once(instance));
 }
 
+// Goal: a drain ends although nobody lets the member go. Method: the group's coordinator hears nothing any more, neither heartbeats nor
+// the wish to leave, of which the client library waits for the answers when it is closed.
+#[test]
+fn a_drain_ends_although_the_group_does_not_answer() {
+    let stage = Stage::enter();
+    let pipeline = Pipeline::with_timeouts(&stage, "deaf-group", "{ revoke: 3s, send_offsets: 3s, commit: 3s }\ngroup: { protocol: consumer }");
+    let mut instance = pipeline.start(None, &[]);
+    pipeline.t.produce(pipeline.input(), Orders::seeded(35).take(500));
+    pipeline.t.awaits_all_committed(&[pipeline.input()], START);
+    let deaf = stage.proxy.arm(Rule::next(kind::CONSUMER_GROUP_HEARTBEAT, Action::Hold).times(ALWAYS, 1));
+    deaf.awaits_caught(SHORT);
+    let begun = Instant::now();
+    instance.drains_within(START);
+    println!("drained within {:.1} s", begun.elapsed().as_secs_f64());
+}
+
 // Goal: a request that was carried out and is never answered costs a producer and no process: librdkafka asserts on its failure once
 // the transaction has ended. Method: the answer is dropped, the transaction ends, its producer is destroyed.
 #[test]

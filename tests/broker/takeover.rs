@@ -1,5 +1,6 @@
 //! What a committed offset's metadata says of its owner, and what is no owner at all.
 
+use transom_harness::oracle::no_open_transactions;
 use transom_harness::scenario::Scenario;
 use transom_harness::wire::{CommittedOffset, NewRecord, Transaction};
 use transom_tests::orders::{Orders, cleaned};
@@ -77,6 +78,8 @@ fn metadata_that_names_no_owner_fences_nobody_and_loses_nothing() {
         assert_eq!((details.producer_id, details.producer_epoch), transaction.producer(), "{id}");
         transaction.commit().unwrap_or_else(|error| panic!("{id}: {error:#}"));
     }
+    // The markers are written after the commit was answered, and readers stop before the first one that is missing.
+    no_open_transactions(t.client(), &[&aside], SHORT).expect("markers");
     let committed: Vec<_> = t.read(&aside).into_iter().filter_map(|record| String::from_utf8(record.value?).ok()).collect();
     let expected: Vec<_> = planted.iter().filter_map(|planted| planted.id.clone()).filter(|id| *id != dead).collect();
     assert_eq!(committed, expected);

@@ -87,6 +87,9 @@ fn offsets_after_a_join(stage: &Stage, orders: &Pipeline, yaml: &str, a: &mut In
     let kept = stage.proxy.arm(Rule::next(kind::TXN_OFFSET_COMMIT, Action::Hold).nth(3).from_client("a"));
     kept.awaits_caught(START);
     let before = a.status().expect("status").workers[0].batches_aborted;
+    // The new owner would fence the old one, and its epoch would be refused before its generation is looked at.
+    let fence = Rule::next(kind::INIT_PRODUCER_ID, Action::Hold).from_client("b").naming(&orders.transactional_id("a"));
+    let fence = stage.proxy.arm(fence.times(u64::MAX, 1));
     let b = orders.start_with("b", yaml);
     awaits("two members", START, || {
         let group = orders.t.client().describe_group(orders.t.pipeline()).expect("describe the group");
@@ -95,6 +98,7 @@ fn offsets_after_a_join(stage: &Stage, orders: &Pipeline, yaml: &str, a: &mut In
     kept.release();
     let answer = kept.awaits_answer(SHORT);
     a.awaits("the batch aborted", SHORT, |status| status.workers[0].batches_aborted > before);
+    fence.release();
     // Throttle time, one topic with its name, one partition with its number; what follows differs by version.
     (stale_code(&answer), b)
 }

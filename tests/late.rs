@@ -1,5 +1,6 @@
 //! The schedule of KAFKA-17754: an EndTxn that the network keeps until the next transaction has begun to write.
 
+use std::panic::resume_unwind;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
@@ -49,6 +50,19 @@ pub fn late_end_txn(proxy: &Proxy, instance: &mut Instance, end: End) -> i16 {
 /// Runs `play` while orders flow into `topic`; they also stop when it panics.
 #[track_caller]
 pub fn with_orders(t: &Scenario, topic: &str, play: impl FnOnce()) {
+    let flow = |is_over: &AtomicBool| {
+        let mut orders = Orders::seeded(21);
+        while !is_over.load(Ordering::SeqCst) {
+            t.produce(topic, orders.take(CHUNK));
+            thread::sleep(CHUNK_PAUSE);
+        }
+    };
+    beside(flow, play);
+}
+
+/// Runs `play` beside `flow`, which goes on until its flag is set: when `play` is over, also by a panic. A panic of its own is passed on.
+#[track_caller]
+pub fn beside(flow: impl FnOnce(&AtomicBool) + Send, play: impl FnOnce()) {
     struct Stop<'a>(&'a AtomicBool);
     impl Drop for Stop<'_> {
         fn drop(&mut self) {
@@ -57,14 +71,12 @@ pub fn with_orders(t: &Scenario, topic: &str, play: impl FnOnce()) {
     }
     let is_over = AtomicBool::new(false);
     thread::scope(|scope| {
-        let _stop = Stop(&is_over);
-        scope.spawn(|| {
-            let mut orders = Orders::seeded(21);
-            while !is_over.load(Ordering::SeqCst) {
-                t.produce(topic, orders.take(CHUNK));
-                thread::sleep(CHUNK_PAUSE);
-            }
-        });
+        let stop = Stop(&is_over);
+        let flowing = scope.spawn(|| flow(&is_over));
         play();
+        drop(stop);
+        if let Err(panic) = flowing.join() {
+            resume_unwind(panic);
+        }
     });
 }

@@ -1,7 +1,7 @@
 //! One episode: fresh topics, live traffic, faults drawn from a seed, then quiet, and the verdict.
 
 use std::any::Any;
-use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 
 use transom_harness::scenario::{Random, Scenario};
 use transom_harness::wire::Transaction;
+use transom_tests::late::beside;
 use transom_tests::orders::{Orders, cleaned};
 
 use crate::crew::Crew;
@@ -130,38 +131,24 @@ fn play(stage: &Stage, ground: Ground, t: &Scenario, seed: u64, record: &mut Rec
 
 /// Runs `play` while orders flow into the topics in turn; they also stop when it panics.
 fn with_traffic(t: &Scenario, topics: &[&str], seed: u64, play: impl FnOnce()) {
-    struct Stop<'a>(&'a AtomicBool);
-    impl Drop for Stop<'_> {
-        fn drop(&mut self) {
-            self.0.store(true, Ordering::SeqCst);
-        }
-    }
-    let is_over = AtomicBool::new(false);
-    thread::scope(|scope| {
-        let stop = Stop(&is_over);
-        let traffic = scope.spawn(|| {
-            let mut orders = Orders::seeded(seed);
-            let mut before = Instant::now();
-            for (number, topic) in (1_usize..).zip(topics.iter().cycle()) {
-                if is_over.load(Ordering::SeqCst) {
-                    return;
-                }
-                if number.is_multiple_of(ABORTED_EVERY) {
-                    // While a broker stands still it may fail half-way: then the broker aborts it.
-                    let _ = send_aborted(t, topic, &mut orders);
-                }
-                thread::sleep(CHUNK_PAUSE);
-                let since_ms = u64::try_from(before.elapsed().as_millis()).unwrap_or(u64::MAX);
-                before = Instant::now();
-                t.produce(topic, orders.take((since_ms.saturating_mul(RATE) / 1_000).clamp(1, CHUNK_MAX)));
+    let flow = |is_over: &AtomicBool| {
+        let mut orders = Orders::seeded(seed);
+        let mut before = Instant::now();
+        for (number, topic) in (1_usize..).zip(topics.iter().cycle()) {
+            if is_over.load(Ordering::SeqCst) {
+                return;
             }
-        });
-        play();
-        drop(stop);
-        if let Err(panic) = traffic.join() {
-            resume_unwind(panic);
+            if number.is_multiple_of(ABORTED_EVERY) {
+                // While a broker stands still it may fail half-way: then the broker aborts it.
+                let _ = send_aborted(t, topic, &mut orders);
+            }
+            thread::sleep(CHUNK_PAUSE);
+            let since_ms = u64::try_from(before.elapsed().as_millis()).unwrap_or(u64::MAX);
+            before = Instant::now();
+            t.produce(topic, orders.take((since_ms.saturating_mul(RATE) / 1_000).clamp(1, CHUNK_MAX)));
         }
-    });
+    };
+    beside(flow, play);
 }
 
 fn send_aborted(t: &Scenario, topic: &str, orders: &mut Orders) -> anyhow::Result<()> {

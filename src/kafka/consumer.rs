@@ -10,17 +10,17 @@ use crate::disposition::code;
 use crate::ffi;
 use crate::handle::{ClientError, Handle, Kind, Nature, Properties, owned};
 use crate::list::{PartitionList, c_string, copy_entries};
+use crate::message::Message;
 use crate::queue::{Queue, Signal};
 use crate::topic_ids::TopicHandle;
-use libc::{c_char, c_int, c_void, size_t};
+use libc::c_int;
 use std::ffi::{CStr, CString};
 use std::ops::ControlFlow;
-use std::ptr::NonNull;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use transom_engine::{OwnerRecord, Ownership, SourcePartition, StopReason, TopicId};
 use transom_runtime::{Membership, Source, SourceError, SourceEvent};
-use transom_sdk::{Header, Offset, PartitionId, Record, Timestamp};
+use transom_sdk::{Offset, PartitionId, Record};
 
 /// Records taken from one partition's queue at a time: amortises the lock, small enough to go round the partitions.
 const CHUNK: usize = 500;
@@ -28,50 +28,6 @@ const CHUNK: usize = 500;
 const SEEK_TIMEOUT_MS: c_int = 5_000;
 /// How long closing may take; a static member has nothing to tell, a dynamic one sends one request.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(5);
-
-/// An owned message; pins its fetch buffer until dropped.
-struct Message(NonNull<ffi::rd_kafka_message_t>);
-
-impl Message {
-    fn raw(&self) -> &ffi::rd_kafka_message_t {
-        // SAFETY: valid until dropped.
-        unsafe { self.0.as_ref() }
-    }
-
-    fn bytes(&self, data: *const c_void, len: usize) -> Option<&[u8]> {
-        // SAFETY: librdkafka's key and payload have the length given and live as long as the message.
-        (!data.is_null()).then(|| unsafe { std::slice::from_raw_parts(data.cast::<u8>(), len) })
-    }
-
-    fn timestamp(&self) -> Option<Timestamp> {
-        let mut kind: c_int = 0;
-        // SAFETY: the message is alive.
-        let milliseconds = unsafe { ffi::rd_kafka_message_timestamp(self.0.as_ptr(), &raw mut kind) };
-        (kind != 0 && milliseconds >= 0).then(|| Timestamp::from_millis(milliseconds))
-    }
-
-    /// Appends the headers; they live as long as the message.
-    fn headers<'m>(&'m self, into: &mut Vec<Header<'m>>) {
-        let mut headers = std::ptr::null_mut();
-        // SAFETY: the message is alive; names are C strings, values have their size, both live as long as the message.
-        unsafe {
-            if ffi::rd_kafka_message_headers(self.0.as_ptr(), &raw mut headers) != 0 {
-                return;
-            }
-            let (mut name, mut value, mut size): (*const c_char, *const c_void, size_t) = (std::ptr::null(), std::ptr::null(), 0);
-            while ffi::rd_kafka_header_get_all(headers, into.len(), &raw mut name, &raw mut value, &raw mut size) == 0 {
-                into.push(Header { name: CStr::from_ptr(name).to_bytes(), value: self.bytes(value, size) });
-            }
-        }
-    }
-}
-
-impl Drop for Message {
-    fn drop(&mut self) {
-        // SAFETY: the message is ours and not used after this.
-        unsafe { ffi::rd_kafka_message_destroy(self.0.as_ptr()) }
-    }
-}
 
 /// What the last look at a partition's queue brought.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -256,22 +212,27 @@ impl KafkaConsumer {
         let got = usize::try_from(got).unwrap_or(0);
         // Looked at after the records were taken: a fetch from another topic of this name comes after its id was noted.
         let recreated = self.recreated();
-        let taken = self.taken[..got].iter().rev().filter_map(|&message| NonNull::new(message).map(Message));
+        let taken = self.taken[..got].iter().rev().filter_map(|&message| {
+            // SAFETY: the batch call gave each of these to us, and each is taken here only.
+            unsafe { Message::adopt(message) }
+        });
         if let Some(reason) = recreated {
             taken.for_each(drop);
             return Err(reason);
         }
         let partition = &mut self.partitions[index];
         partition.last_look = if got == 0 { LastLook::Nothing } else { LastLook::Something };
-        let (good, bad): (Vec<_>, Vec<_>) = taken.partition(|message| message.raw().err == 0);
-        partition.waiting = good;
+        let mut bad = Vec::new();
+        for message in taken {
+            if message.raw().err == 0 { partition.waiting.push(message) } else { bad.push(message) }
+        }
         let (place, next) = (partition.place, partition.next);
         bad.iter().rev().try_for_each(|message| self.partition_error(message, place, next))
     }
 
     fn partition_error(&self, message: &Message, place: SourcePartition, position: Offset) -> Result<(), StopReason> {
         // SAFETY: the message is alive.
-        let text = unsafe { owned(ffi::rd_kafka_message_errstr(message.0.as_ptr())) };
+        let text = unsafe { owned(ffi::rd_kafka_message_errstr(message.raw())) };
         let topic = &self.topics[usize::from(place.topic.0)];
         match message.raw().err {
             code::AUTO_OFFSET_RESET => {

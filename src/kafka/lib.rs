@@ -15,6 +15,7 @@ mod foreign;
 mod guard;
 mod handle;
 mod list;
+mod message;
 mod planted;
 mod preflight;
 mod producer;

@@ -123,9 +123,9 @@ impl Processing {
         outputs: &mut OutputBuffer,
         (now, form): (Timestamp, Form<'_>),
     ) -> Result<Fate, StopReason> {
-        let options = Arc::clone(&self.options);
         let mut number = 1;
         loop {
+            let options = &self.options;
             let surroundings = Attempt { routes: &options.routes, source: source.0, number, now };
             let error = match transom_sdk::attempt(self.processor.as_mut(), record, outputs, surroundings) {
                 Ok(0) => return Ok(Fate::Filtered),

@@ -193,7 +193,9 @@ impl<'a> Record<'a> {
     #[inline]
     pub fn json<T: Deserialize<'a>>(&self) -> Result<T, Failure> {
         let value = self.value.ok_or_else(|| Failure::permanent("null_value", "the value is null, there is nothing to decode"))?;
-        serde_json::from_slice(value).map_err(|error| Failure::permanent("json_decode", error.to_string()).with_exception("serde_json::Error"))
+        // Checking all of it for UTF-8 once is cheaper than each of its texts. What is skipped need not be UTF-8.
+        let decoded = std::str::from_utf8(value).map_or_else(|_| serde_json::from_slice(value), serde_json::from_str);
+        decoded.map_err(|error| Failure::permanent("json_decode", error.to_string()).with_exception("serde_json::Error"))
     }
 
     /// Returns the value of the last header of this name, as Kafka's `lastHeader` does. The outer `None` means there is

@@ -47,6 +47,36 @@ fn headers_and_timestamps_pass_through_and_keys_choose_javas_partition() {
     }
 }
 
+// Goal: no header is overlooked or made up, whatever stands before it. Method: every kind of key before values on both sides of each
+// length at which the record format's length of a value grows by a byte, with headers and without, as dead letters.
+#[test]
+fn headers_are_seen_behind_keys_and_values_of_any_length() {
+    let t = Scenario::shared("behind");
+    let (input, output, letters) = (t.topic("in", 1), t.topic("out", 1), t.topic("dlq", 1));
+    let keys = [None, Some(Vec::new()), Some(b"k".to_vec()), Some(vec![0x80; 300])];
+    let lengths = [None, Some(0), Some(1), Some(63), Some(64), Some(8_191), Some(8_192), Some(300_000)];
+    let sent: Vec<NewRecord> = keys
+        .iter()
+        .flat_map(|key| lengths.iter().map(move |length| (key.clone(), *length)))
+        .flat_map(|(key, length)| {
+            // Zeros: what looks like "no headers" wherever one looks by mistake.
+            let bare = NewRecord { key, value: length.map(|length| vec![0; length]), ..NewRecord::keyless("") };
+            [bare.clone().with_header("trace", "1"), bare.clone(), bare.with_null_header("").with_header("a", [0])]
+        })
+        .collect();
+    t.produce_to(&input, 0, &sent);
+    run_through(&t, CLEAN_ORDERS, t.pipeline(), 1);
+
+    let report = t.expect_exactly_once(&[&input], &[&output], &[&letters], |_, record| cleaned(&output, record));
+    let read = t.read(&letters);
+    assert_eq!((report.dead_letters(), read.len()), (96, 96));
+    for (letter, sent) in read.iter().zip(&sent) {
+        assert_eq!((&letter.key, &letter.value), (&sent.key, &sent.value));
+        assert_eq!(letter.headers[..sent.headers.len()], sent.headers);
+        assert_eq!(letter.headers[sent.headers.len()].0, "__streams.errors.exception");
+    }
+}
+
 #[test]
 fn a_dead_letter_is_the_record_byte_for_byte_and_says_why_and_from_where() {
     let t = Scenario::shared("letter");

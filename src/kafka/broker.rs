@@ -36,8 +36,14 @@ const SOCKET_TIMEOUT_MIN: Duration = Duration::from_secs(1);
 /// Bytes fetched ahead for all partitions together, and the least and most for one, in KiB. The client's limit is one for
 /// each partition's queue; without a share each, 128 partitions would take gigabytes.
 const PREFETCH_KIB: i32 = 8_192;
-const PREFETCH_KIB_MIN: i32 = 512;
+const PREFETCH_KIB_MIN: i32 = 64;
 const PREFETCH_KIB_MAX: i32 = 4_096;
+
+/// Least and most bytes of one partition in one answer, in KiB; its share is that of the bytes fetched ahead. They count as the
+/// broker has them, compressed: in memory, with what the client keeps for each record, they are tenfold, and come on top of the
+/// limit above. A batch that is larger comes all the same: the client doubles the limit of a partition until it does.
+const FETCH_KIB_MIN: i32 = 64;
+const FETCH_KIB_MAX: i32 = 1_024;
 
 /// Largest batch the producer makes, and how far it stays below a topic's limit.
 const BATCH_BYTES: i32 = 1_000_000;
@@ -133,7 +139,9 @@ impl ConnectOptions {
     }
 
     fn consumer_properties(&self, worker: u16) -> Properties {
-        let prefetch = (PREFETCH_KIB / self.input_partitions.max(1)).clamp(PREFETCH_KIB_MIN, PREFETCH_KIB_MAX);
+        let share = PREFETCH_KIB / self.input_partitions.max(1);
+        let prefetch = share.clamp(PREFETCH_KIB_MIN, PREFETCH_KIB_MAX);
+        let fetch_bytes = 1_024 * share.clamp(FETCH_KIB_MIN, FETCH_KIB_MAX);
         // Defaults first: the user may change these.
         let mut properties = Properties::new()
             .with("client.id", "transom")
@@ -142,6 +150,7 @@ impl ConnectOptions {
             .with("fetch.wait.max.ms", "100")
             .with("queued.min.messages", "100000")
             .with("queued.max.messages.kbytes", prefetch.to_string())
+            .with("fetch.message.max.bytes", fetch_bytes.to_string())
             .with("check.crcs", "true")
             .with("topic.metadata.refresh.interval.ms", "30000");
         extend(&mut properties, &self.common);

@@ -39,10 +39,9 @@ const PREFETCH_KIB: i32 = 8_192;
 const PREFETCH_KIB_MIN: i32 = 64;
 const PREFETCH_KIB_MAX: i32 = 4_096;
 
-/// Least and most bytes of one partition in one answer, in KiB; its share is that of the bytes fetched ahead. They count as the
-/// broker has them, compressed: in memory, with what the client keeps for each record, they are tenfold, and come on top of the
-/// limit above. A batch that is larger comes all the same: the client doubles the limit of a partition until it does.
-const FETCH_KIB_MIN: i32 = 64;
+/// Most bytes of one partition in one answer, in KiB: no more than is fetched ahead. They count as the broker has them,
+/// compressed: in memory, with what the client keeps for each record, they are tenfold, and come on top of the limit above. A
+/// batch that is larger comes all the same: the client doubles the limit of a partition until it does.
 const FETCH_KIB_MAX: i32 = 1_024;
 
 /// Largest batch the producer makes, and how far it stays below a topic's limit.
@@ -139,9 +138,8 @@ impl ConnectOptions {
     }
 
     fn consumer_properties(&self, worker: u16) -> Properties {
-        let share = PREFETCH_KIB / self.input_partitions.max(1);
-        let prefetch = share.clamp(PREFETCH_KIB_MIN, PREFETCH_KIB_MAX);
-        let fetch_bytes = 1_024 * share.clamp(FETCH_KIB_MIN, FETCH_KIB_MAX);
+        let prefetch = (PREFETCH_KIB / self.input_partitions.max(1)).clamp(PREFETCH_KIB_MIN, PREFETCH_KIB_MAX);
+        let fetch_bytes = 1_024 * prefetch.min(FETCH_KIB_MAX);
         // Defaults first: the user may change these.
         let mut properties = Properties::new()
             .with("client.id", "transom")

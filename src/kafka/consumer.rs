@@ -204,7 +204,7 @@ impl KafkaConsumer {
         }
     }
 
-    /// Reads more of one partition's queue; an error entry becomes a reason to stop, or is logged.
+    /// Reads more of one partition's queue, of which everything was handed over; an error entry becomes a reason to stop, or is logged.
     fn refill(&mut self, index: usize) -> Result<(), StopReason> {
         let partition = &mut self.partitions[index];
         // SAFETY: the queue is alive; the buffer has CHUNK places; each returned message is ours.

@@ -10,12 +10,15 @@
 
 use crate::ffi;
 use libc::{c_char, c_int, c_void, size_t};
-use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 
 /// The request kinds that can act on a later transaction, and the consumer's plain offset commit, whose late copy can take
 /// back what a later transaction committed under the same membership: name and API key.
 const KINDS: [(&str, i16); 6] =
-    [("produce", 0), ("offset_commit", 8), ("add_partitions", 24), ("add_offsets", 25), ("end_txn", 26), ("txn_offset_commit", 28)];
+    [("produce", 0), ("offset_commit", 8), ("add_partitions", 24), ("add_offsets", ADD_OFFSETS), ("end_txn", 26), ("txn_offset_commit", 28)];
+
+/// AddOffsetsToTxn.
+const ADD_OFFSETS: i16 = 25;
 
 const IDLE: u8 = 0;
 const SENT: u8 = 1;
@@ -36,13 +39,18 @@ pub(crate) struct Taint {
 #[derive(Debug, Default)]
 pub(crate) struct Guard {
     states: [AtomicU8; KINDS.len()],
+    /// Whether the coordinator's first answer to AddOffsetsToTxn was not enough.
+    offsets_again: AtomicBool,
 }
 
 impl Guard {
     /// Moves a kind's state on. A failure is not forgotten because the library sends again.
     fn note(&self, api_key: i16, next: u8) {
         if let Some((_, state)) = KINDS.iter().zip(&self.states).find(|((_, key), _)| *key == api_key) {
-            let _ = state.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |now| (now != FAILED).then_some(next));
+            let before = state.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |now| (now != FAILED).then_some(next));
+            if (api_key, next) == (ADD_OFFSETS, SENT) && before == Ok(ANSWERED) {
+                self.offsets_again.store(true, Ordering::SeqCst);
+            }
         }
     }
 
@@ -67,11 +75,17 @@ impl Guard {
         KINDS.iter().zip(&self.states).any(|((kind, _), state)| is_open(kind) && matches!(state.load(Ordering::SeqCst), SENT | FAILED))
     }
 
+    /// Returns whether AddOffsetsToTxn was answered and sent again since the transaction began: the coordinator was not ready.
+    pub(crate) fn offsets_were_asked_again(&self) -> bool {
+        self.offsets_again.load(Ordering::SeqCst)
+    }
+
     /// Forgets everything: a transaction begins.
     pub(crate) fn begin(&self) {
         for state in &self.states {
             state.store(IDLE, Ordering::SeqCst);
         }
+        self.offsets_again.store(false, Ordering::SeqCst);
     }
 
     /// Returns why the transaction that was just resolved is tainted, if it is.
@@ -164,6 +178,25 @@ mod tests {
         assert_eq!(guard.taint(), Some(Taint { kind: "produce", how: "failed" }), "sending again does not heal it");
         guard.begin();
         assert_eq!(guard.taint(), None);
+    }
+
+    #[test]
+    fn offsets_asked_for_again_are_noticed() {
+        let guard = Guard::default();
+        for _ in 0..2 {
+            guard.begin();
+            guard.sent(25);
+            guard.sent(25);
+            guard.answered(25, 0);
+            guard.answered(25, 0);
+            assert!(!guard.offsets_were_asked_again(), "seen twice, sent once");
+            guard.sent(25);
+            assert!(guard.offsets_were_asked_again());
+        }
+        guard.begin();
+        guard.answered(24, 51);
+        guard.sent(24);
+        assert!(!guard.offsets_were_asked_again(), "partitions may be added in two requests");
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! The producer's half: one transaction after the other, each to a known end.
 
 mod group_reader;
+mod marker_wait;
 mod ownership;
 mod refusal;
 mod rehearsal;
@@ -18,6 +19,7 @@ use crate::list::{PartitionList, c_string};
 use crate::planted::Planted;
 use crate::preflight::StartOffset;
 use group_reader::GroupReader;
+use marker_wait::MarkerWait;
 use refusal::{Verdict, judge};
 use std::ffi::CString;
 use std::ptr::NonNull;
@@ -106,6 +108,7 @@ pub struct KafkaProducer {
     missing: Option<String>,
     input_names: Vec<CString>,
     watch: Arc<Watch>,
+    marker_wait: MarkerWait,
 }
 
 // SAFETY: raw pointers inside are owned; librdkafka objects may be used from any one thread at a time.
@@ -129,7 +132,18 @@ impl KafkaProducer {
     pub(crate) fn new(options: ProducerOptions, group_client: Arc<Handle>) -> Self {
         let input_names = options.inputs.iter().map(|topic| c_string(topic)).collect();
         let group_reader = GroupReader::new(Arc::clone(&group_client), options.request_properties.clone(), options.group_id.clone());
-        Self { options, producer: None, group_client, group_reader, taint: None, recycled: None, missing: None, input_names, watch: Arc::default() }
+        Self {
+            options,
+            producer: None,
+            group_client,
+            group_reader,
+            taint: None,
+            recycled: None,
+            missing: None,
+            input_names,
+            watch: Arc::default(),
+            marker_wait: MarkerWait::default(),
+        }
     }
 
     fn open(&self) -> Result<Producer, ClientError> {
@@ -389,7 +403,10 @@ impl KafkaProducer {
             Guarantee::AtLeastOnce | Guarantee::AtMostOnce => self.send_untransacted(producer, sealed),
         };
         let outcome = match sent {
-            Ok(()) => Outcome::Committed,
+            Ok(()) => {
+                self.marker_wait.note(mailbox.guard.offsets_were_asked_again());
+                Outcome::Committed
+            }
             Err(broken) => {
                 let broken = self.explain(broken, producer, sealed);
                 self.settle(broken)
@@ -457,6 +474,13 @@ impl Transactor for KafkaProducer {
     fn transact(&mut self, sealed: &SealedBatch) -> Outcome {
         self.rehearse_aborts(sealed);
         self.transact_batch(sealed)
+    }
+
+    fn rest(&mut self) {
+        let wait = self.marker_wait.duration();
+        if !wait.is_zero() {
+            std::thread::sleep(wait);
+        }
     }
 
     fn take_recycled(&mut self) -> Option<&'static str> {

@@ -146,6 +146,10 @@ pub trait Transactor: Send {
     /// Sends a batch: begin, produce, offsets, commit. Returns only when the outcome is known or never will be.
     fn transact(&mut self, sealed: &SealedBatch) -> Outcome;
 
+    /// Waits after a commit, milliseconds at most, as long as the next transaction would only be refused. The worker hears of the
+    /// outcome after it, so that the open batch takes records meanwhile.
+    fn rest(&mut self);
+
     /// Reads committed offsets and owner records. An owner that still holds a partition that was just gained, and is not of
     /// this process, is fenced first, so that its open transaction ends now and not at its time-out.
     fn resolve(&mut self, asked: &[Ask]) -> Vec<Resolved>;

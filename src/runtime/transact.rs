@@ -87,10 +87,14 @@ impl<T: Transactor> TransactLoop<T> {
     fn transact(&mut self, sealed: SealedBatch) -> Report {
         let begun = Instant::now();
         let outcome = self.transactor.transact(&sealed);
+        let took = begun.elapsed();
+        if outcome == Outcome::Committed {
+            self.transactor.rest();
+        }
         let mut spare = Spare { outputs: sealed.outputs, sources: sealed.sources };
         spare.outputs.clear();
         spare.sources.clear();
-        Report::Ended { id: sealed.batch.id, outcome, took: begun.elapsed(), spare, recycled: self.transactor.take_recycled() }
+        Report::Ended { id: sealed.batch.id, outcome, took, spare, recycled: self.transactor.take_recycled() }
     }
 
     /// Tries until the producer is initialised. Before it was so for the first time there is a deadline; after that an

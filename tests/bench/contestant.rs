@@ -79,6 +79,8 @@ pub const OURS_AT_LEAST_ONCE: Contestant =
 pub const OURS_ADAPTIVE: Contestant = Contestant { name: "transom-adaptive", kind: EXACTLY_ONCE, interval: "adaptive" };
 /// The bare loop on our client library.
 pub const RAW_LOOP: Contestant = Contestant { name: "rawloop", kind: Kind::RawLoop, interval: "100ms" };
+/// The bare loop that commits as soon as it can: its own cycle.
+pub const RAW_LOOP_5_MS: Contestant = Contestant { name: "rawloop-5ms", kind: Kind::RawLoop, interval: "5ms" };
 /// franz-go.
 pub const FRANZ_GO: Contestant = Contestant { name: "franz-go", kind: Kind::FranzGo, interval: "100ms" };
 /// Kafka Streams.

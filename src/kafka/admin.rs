@@ -66,6 +66,8 @@ pub(crate) struct Metadata {
     pub(crate) brokers: Vec<i32>,
     /// Topics with partition count and error code.
     pub(crate) topics: Vec<(String, i32, i32)>,
+    /// Id of the broker that answered; negative for a bootstrap address, whose broker is not known by number yet.
+    pub(crate) answered_by: i32,
 }
 
 impl Admin {
@@ -262,7 +264,7 @@ pub(crate) fn metadata(client: &Handle, topics: Topics, timeout: Duration) -> Re
             let topic = &*(*metadata).topics.add(index);
             (owned(topic.topic), topic.partition_cnt, topic.err)
         });
-        let result = Metadata { brokers, topics: topics.collect() };
+        let result = Metadata { brokers, topics: topics.collect(), answered_by: (*metadata).orig_broker_id };
         ffi::rd_kafka_metadata_destroy(metadata);
         Ok(result)
     }

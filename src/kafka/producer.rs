@@ -2,6 +2,7 @@
 
 mod group_reader;
 mod marker_wait;
+mod meet;
 mod ownership;
 mod refusal;
 mod rehearsal;
@@ -20,6 +21,7 @@ use crate::planted::Planted;
 use crate::preflight::StartOffset;
 use group_reader::GroupReader;
 use marker_wait::MarkerWait;
+use meet::{MEET_TIMEOUT, meet_brokers};
 use refusal::{Verdict, judge};
 use std::ffi::CString;
 use std::ptr::NonNull;
@@ -35,10 +37,6 @@ use write::try_produce;
 /// One bounded attempt at initialising; the caller tries again.
 const INIT_TIMEOUT_MS: i32 = 10_000;
 const INIT_TIMEOUT: Duration = Duration::from_secs(10);
-/// How long a new producer waits for its first answer. It saves less than the library's own pause.
-const MEET_TIMEOUT: Duration = Duration::from_millis(500);
-/// Pause while it has met bootstrap addresses alone.
-const MEET_PAUSE_MS: i32 = 10;
 /// How long the group coordinator may take to list offsets.
 const RESOLVE_TIMEOUT: Duration = Duration::from_secs(5);
 /// How long the cluster may take to say which topics there are.
@@ -166,24 +164,6 @@ impl KafkaProducer {
             })?);
         }
         Ok(Producer { topics, client })
-    }
-
-    /// Waits until the client stands with a broker that it knows by number. The library asks for the coordinator once, over a
-    /// connection that is up and among brokers it knows; a new client has neither, and asks again after a fixed 500 ms
-    /// (`rd_kafka_txn_coord_query`, librdkafka 2.12.1). Connections to bootstrap addresses go as soon as brokers are known, so
-    /// one of those is not enough. If nobody answers, the initialisation that follows says so.
-    fn meet_brokers(&self, producer: &Producer) {
-        let begun = Instant::now();
-        loop {
-            match metadata(&producer.client, Topics::Own, MEET_TIMEOUT) {
-                Ok(answer) if answer.answered_by >= 0 || begun.elapsed() >= MEET_TIMEOUT => return,
-                Ok(_) => producer.client.serve(MEET_PAUSE_MS),
-                Err(error) => {
-                    tracing::debug!(error = %error, "no broker has answered a new producer yet");
-                    return;
-                }
-            }
-        }
     }
 
     fn send(&self, producer: &Producer, sealed: &SealedBatch) -> Result<(), Broken> {
@@ -463,7 +443,7 @@ impl Transactor for KafkaProducer {
             return Ok(());
         }
         if is_new {
-            self.watch.during(Call::Initialise, MEET_TIMEOUT, || self.meet_brokers(producer));
+            self.watch.during(Call::Initialise, MEET_TIMEOUT, || meet_brokers(&producer.client));
         }
         let begun = Instant::now();
         // SAFETY: the client is alive. After a retriable time-out the same call resumes.

@@ -1,5 +1,6 @@
 //! Who holds a partition: owner records read, dead owners fenced, missing offsets judged.
 
+use super::meet::meet_brokers;
 use super::{INIT_TIMEOUT, INIT_TIMEOUT_MS, KafkaProducer, RESOLVE_TIMEOUT};
 use crate::admin::{Spec, list_offsets};
 use crate::broker::Guarantee;
@@ -151,6 +152,7 @@ fn fence(properties: &Properties, id: &TransactionalId) -> Result<(), ClientErro
     let mut properties = properties.clone();
     properties.set("transactional.id", id.to_string());
     let fenced = Handle::new(Kind::TransactionalProducer, &properties).and_then(|client| {
+        meet_brokers(&client);
         // SAFETY: the client is alive.
         ClientError::check(unsafe { ffi::rd_kafka_init_transactions(client.as_ptr(), INIT_TIMEOUT_MS) })
     });

@@ -48,8 +48,8 @@ fn workloads(extent: Extent) -> Vec<Workload> {
     }
     let clean = vec![RAW_LOOP, OURS, OURS_AT_LEAST_ONCE, FRANZ_GO, STREAMS];
     vec![
-        workload("copy", Work::Copy, extent.choose(500_000, 3_000_000), 0, copy),
-        workload("clean", Work::Clean, extent.choose(500_000, 3_000_000), 0, clean),
+        workload("copy", Work::Copy, extent.choose(1_000_000, 3_000_000), 0, copy),
+        workload("clean", Work::Clean, extent.choose(1_000_000, 3_000_000), 0, clean),
         workload("clean-1k", Work::Clean, extent.choose(200_000, 1_000_000), 1_000, clean_1k),
     ]
 }

@@ -21,7 +21,7 @@ use crate::planted::Planted;
 use crate::preflight::StartOffset;
 use group_reader::GroupReader;
 use marker_wait::MarkerWait;
-use meet::{MEET_TIMEOUT, meet_brokers};
+use meet::meet_brokers;
 use refusal::{Verdict, judge};
 use std::ffi::CString;
 use std::ptr::NonNull;
@@ -443,7 +443,7 @@ impl Transactor for KafkaProducer {
             return Ok(());
         }
         if is_new {
-            self.watch.during(Call::Initialise, MEET_TIMEOUT, || meet_brokers(&producer.client));
+            self.watch.during(Call::Initialise, INIT_TIMEOUT, || meet_brokers(&producer.client));
         }
         let begun = Instant::now();
         // SAFETY: the client is alive. After a retriable time-out the same call resumes.

@@ -5,7 +5,7 @@ use crate::handle::Handle;
 use std::time::{Duration, Instant};
 
 /// The library's own pause, which this is to save.
-pub(super) const MEET_TIMEOUT: Duration = Duration::from_millis(500);
+const MEET_TIMEOUT: Duration = Duration::from_millis(500);
 /// Pause while bootstrap addresses alone are met.
 const PAUSE_MS: i32 = 10;
 

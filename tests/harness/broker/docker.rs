@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 use std::process::Command;
+use std::time::Duration;
 
 use anyhow::Context;
 use testcontainers::core::IntoContainerPort;
@@ -18,6 +19,8 @@ const LABEL: &str = "transom.harness";
 const STAND_IN_LABEL: &str = "transom.stand-in";
 /// The same heap as the Java backend: enough for every suite, and three brokers fit beside a compiler.
 const HEAP: &str = "-Xms128m -Xmx512m";
+const FREEZE_TRIES: u32 = 10;
+const FREEZE_PAUSE: Duration = Duration::from_millis(100);
 
 pub(super) struct Node {
     name: String,
@@ -92,8 +95,18 @@ impl Node {
         self.docker(&["start"])
     }
 
+    /// A busy JVM is not always frozen in the time that the container runtime takes for it; it then thaws what it had frozen and
+    /// gives up ("unable to freeze").
     pub(super) fn freeze(&mut self) -> anyhow::Result<()> {
-        self.docker(&["pause"])
+        let mut result = self.docker(&["pause"]);
+        for _ in 1..FREEZE_TRIES {
+            if !result.as_ref().is_err_and(|error| format!("{error:#}").contains("unable to freeze")) {
+                break;
+            }
+            std::thread::sleep(FREEZE_PAUSE);
+            result = self.docker(&["pause"]);
+        }
+        result
     }
 
     pub(super) fn thaw(&mut self) -> anyhow::Result<()> {

@@ -237,10 +237,10 @@ impl Client {
         })
     }
 
-    /// Sets one configuration of a topic, `max.message.bytes` for instance, and leaves the others.
+    /// Sets one configuration of a topic, `max.message.bytes` for instance, leaves the others, and waits until it is seen.
     ///
     /// # Errors
-    /// If the broker refuses.
+    /// If the broker refuses or the deadline passes.
     pub fn set_topic_config(&self, topic: &str, name: &str, value: &str) -> Result<()> {
         let config = AlterableConfig::default().with_name(text(name)).with_config_operation(0).with_value(Some(text(value)));
         let resource = AlterConfigsResource::default().with_resource_type(TOPIC_RESOURCE).with_resource_name(text(topic)).with_configs(vec![config]);
@@ -249,6 +249,13 @@ impl Client {
             let answer = self.call_any(&request)?;
             let done = answer.responses.first().context("an empty answer")?;
             check_with(done.error_code, done.error_message.as_ref(), || format!("{name}={value} of topic {topic}"))
-        })
+        })?;
+        // Answered by the controller; the brokers hear of it a moment later.
+        let deadline = Instant::now() + OPERATION_DEADLINE;
+        while self.topic_configs(topic)?.get(name).is_none_or(|seen| seen != value) {
+            ensure!(Instant::now() < deadline, "{name} of topic {topic} is not {value} yet");
+            std::thread::sleep(RETRY_PAUSE);
+        }
+        Ok(())
     }
 }

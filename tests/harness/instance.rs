@@ -16,6 +16,8 @@ use anyhow::Context;
 use rustix::process::{Pid, kill_process};
 use serde::Deserialize;
 
+use crate::freeze::freeze;
+
 pub use rustix::process::Signal;
 
 /// Names the program under test; without it, the one beside the test programs is taken.
@@ -378,7 +380,8 @@ impl Instance {
     /// Stops its clock: its connections stay open, nothing answers.
     #[track_caller]
     pub fn freeze(&mut self) {
-        self.signal(Signal::STOP);
+        self.expect_alive();
+        freeze(self.process.id).expect("freeze a child of ours");
     }
 
     /// Lets it go on after [`Instance::freeze`].
@@ -438,9 +441,14 @@ impl Instance {
 
     #[track_caller]
     fn signal(&mut self, signal: Signal) {
+        self.expect_alive();
+        kill_process(self.process.id, signal).expect("signal a child of ours");
+    }
+
+    #[track_caller]
+    fn expect_alive(&mut self) {
         let ended = self.process.ended();
         assert!(ended.is_none(), "{} has ended with {ended:?} already; {}", self.name(), self.log_tail());
-        kill_process(self.process.id, signal).expect("signal a child of ours");
     }
 }
 

@@ -2,6 +2,7 @@
 //! It never links the product's crates: it sees `transom` only as a program and its topics only as bytes.
 
 pub mod broker;
+mod freeze;
 pub mod instance;
 pub mod oracle;
 pub mod proxy;

@@ -12,6 +12,7 @@ use anyhow::{Context, bail};
 use rustix::process::{Pid, Signal, kill_process};
 
 use super::{KAFKA_VERSION, POLL_INTERVAL, Probe, STOP_DEADLINE, last_lines, output_of};
+use crate::freeze::freeze;
 
 /// The oldest Java that Kafka 4 runs on.
 const JAVA_MAJOR_MIN: u32 = 17;
@@ -118,7 +119,8 @@ impl Node {
     }
 
     pub(super) fn freeze(&mut self) -> anyhow::Result<()> {
-        self.signal(Signal::STOP)
+        let process = self.process.as_ref().context("the broker is stopped")?;
+        freeze(Pid::from_child(process)).context("freeze the broker")
     }
 
     pub(super) fn thaw(&mut self) -> anyhow::Result<()> {

@@ -9,8 +9,11 @@
 //! (measured), so nothing is counted or matched: one state a kind.
 
 use crate::ffi;
+use crate::handle::lock;
 use libc::{c_char, c_int, c_void, size_t};
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
+use std::time::Instant;
 
 /// The request kinds that can act on a later transaction, and the consumer's plain offset commit, whose late copy can take
 /// back what a later transaction committed under the same membership: name and API key.
@@ -19,6 +22,9 @@ const KINDS: [(&str, i16); 6] =
 
 /// AddOffsetsToTxn.
 const ADD_OFFSETS: i16 = 25;
+
+/// What adding a group's offsets to a transaction consists of: FindCoordinator, AddOffsetsToTxn, TxnOffsetCommit.
+const OFFSET_STEPS: [i16; 3] = [10, ADD_OFFSETS, 28];
 
 const IDLE: u8 = 0;
 const SENT: u8 = 1;
@@ -41,9 +47,34 @@ pub(crate) struct Guard {
     states: [AtomicU8; KINDS.len()],
     /// Whether the coordinator's first answer to AddOffsetsToTxn was not enough.
     offsets_again: AtomicBool,
+    offsets: Mutex<Progress>,
+}
+
+/// How far the offsets are on their way into the transaction.
+#[derive(Debug, Default)]
+struct Progress {
+    /// Which of the steps has been sent last and not answered.
+    open: [bool; OFFSET_STEPS.len()],
+    /// When one was last sent or answered.
+    moved: Option<Instant>,
 }
 
 impl Guard {
+    fn note_offset_step(&self, api_key: i16, is_open: bool) {
+        if let Some(step) = OFFSET_STEPS.iter().position(|key| *key == api_key) {
+            let mut progress = lock(&self.offsets);
+            progress.open[step] = is_open;
+            progress.moved = Some(Instant::now());
+        }
+    }
+
+    /// Returns since when no request has been under way that could bring the offsets into the transaction: all are answered,
+    /// in whatever way, and no other was sent. `None` while one is under way, and before the first.
+    pub(crate) fn offsets_stand_still_since(&self) -> Option<Instant> {
+        let progress = lock(&self.offsets);
+        if progress.open.contains(&true) { None } else { progress.moved }
+    }
+
     /// Moves a kind's state on. A failure is not forgotten because the library sends again.
     fn note(&self, api_key: i16, next: u8) {
         if let Some((_, state)) = KINDS.iter().zip(&self.states).find(|((_, key), _)| *key == api_key) {
@@ -56,12 +87,14 @@ impl Guard {
 
     fn sent(&self, api_key: i16) {
         self.note(api_key, SENT);
+        self.note_offset_step(api_key, true);
     }
 
     /// Errors of the library itself are negative: the request went out and no answer came. What the broker answered, good or
     /// bad, was executed or refused, and can do nothing later.
     fn answered(&self, api_key: i16, error: i32) {
         self.note(api_key, if error < 0 { FAILED } else { ANSWERED });
+        self.note_offset_step(api_key, false);
     }
 
     /// Returns whether a request of this kind went out since the transaction began.
@@ -86,6 +119,7 @@ impl Guard {
             state.store(IDLE, Ordering::SeqCst);
         }
         self.offsets_again.store(false, Ordering::SeqCst);
+        *lock(&self.offsets) = Progress::default();
     }
 
     /// Returns why the transaction that was just resolved is tainted, if it is.
@@ -197,6 +231,24 @@ mod tests {
         guard.answered(24, 51);
         guard.sent(24);
         assert!(!guard.offsets_were_asked_again(), "partitions may be added in two requests");
+    }
+
+    #[test]
+    fn offsets_stand_still_when_every_request_is_answered_or_failed_and_none_follows() {
+        let guard = Guard::default();
+        guard.begin();
+        guard.sent(0);
+        assert_eq!(guard.offsets_stand_still_since(), None, "nothing has begun");
+        for (api_key, answer) in [(25, 0), (10, 15), (10, 0), (28, -195), (28, 0)] {
+            guard.sent(api_key);
+            guard.sent(api_key);
+            assert_eq!(guard.offsets_stand_still_since(), None);
+            guard.answered(api_key, answer);
+            guard.answered(api_key, answer);
+            assert!(guard.offsets_stand_still_since().is_some());
+        }
+        guard.begin();
+        assert_eq!(guard.offsets_stand_still_since(), None);
     }
 
     #[test]

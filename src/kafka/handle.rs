@@ -1,5 +1,6 @@
 //! One client handle: configuration in, errors out, callbacks contained.
 
+use crate::connections::Connections;
 use crate::disposition::code;
 use crate::ffi;
 use crate::guard::{Guard, attach};
@@ -160,11 +161,13 @@ pub(crate) struct Mailbox {
     producer: Mutex<Option<(i64, i32)>>,
     /// Sees the requests of consumers and transactional producers.
     pub(crate) guard: Guard,
+    /// The sockets of a transactional producer.
+    pub(crate) connections: Connections,
     /// Ids of the topics a consumer reads.
     pub(crate) topics: TopicIds,
 }
 
-fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+pub(crate) fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
     // The values are replaced whole, so a panic elsewhere leaves them true.
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -259,6 +262,8 @@ impl Handle {
                     ffi::rd_kafka_conf_set_error_cb(conf, on_error);
                     ffi::rd_kafka_conf_set_dr_msg_cb(conf, on_delivery);
                     ffi::rd_kafka_conf_set_stats_cb(conf, on_statistics);
+                    ffi::rd_kafka_conf_set_socket_cb(conf, on_open);
+                    ffi::rd_kafka_conf_set_closesocket_cb(conf, on_close);
                 }
                 Kind::PlainProducer => {
                     ffi::rd_kafka_conf_set_error_cb(conf, on_error);
@@ -382,6 +387,16 @@ extern "C" fn on_delivery(_: *mut ffi::rd_kafka_t, message: *const ffi::rd_kafka
             lock(&mailbox.refused).push(Undelivered { index, error: ClientError::from_code(message.err) });
         }
     });
+}
+
+extern "C" fn on_open(domain: c_int, kind: c_int, protocol: c_int, opaque: *mut c_void) -> c_int {
+    // SAFETY: the opaque pointer is the mailbox of a living handle. Nothing in here can panic.
+    unsafe { &*opaque.cast::<Mailbox>() }.connections.open(domain, kind, protocol)
+}
+
+extern "C" fn on_close(socket: c_int, opaque: *mut c_void) -> c_int {
+    // SAFETY: as above.
+    unsafe { &*opaque.cast::<Mailbox>() }.connections.close(socket)
 }
 
 extern "C" fn on_statistics(_: *mut ffi::rd_kafka_t, json: *mut c_char, len: size_t, opaque: *mut c_void) -> c_int {

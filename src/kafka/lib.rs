@@ -8,6 +8,7 @@
 mod admin;
 mod announced;
 mod broker;
+mod connections;
 mod consumer;
 mod disposition;
 mod ffi;

@@ -3,6 +3,7 @@
 mod group_reader;
 mod marker_wait;
 mod meet;
+mod nudge;
 mod ownership;
 mod refusal;
 mod rehearsal;
@@ -22,6 +23,7 @@ use crate::preflight::StartOffset;
 use group_reader::GroupReader;
 use marker_wait::MarkerWait;
 use meet::meet_brokers;
+use nudge::Nudge;
 use refusal::{Verdict, judge};
 use std::ffi::CString;
 use std::ptr::NonNull;
@@ -111,6 +113,7 @@ pub struct KafkaProducer {
     input_names: Vec<CString>,
     watch: Arc<Watch>,
     marker_wait: MarkerWait,
+    nudge: Nudge,
 }
 
 // SAFETY: raw pointers inside are owned; librdkafka objects may be used from any one thread at a time.
@@ -145,6 +148,7 @@ impl KafkaProducer {
             input_names,
             watch: Arc::default(),
             marker_wait: MarkerWait::default(),
+            nudge: Nudge::start(),
         }
     }
 
@@ -291,7 +295,8 @@ impl KafkaProducer {
                 ClientError::check(error)
             }
         };
-        let result = self.watch.during(Call::SendOffsets, self.options.send_offsets_timeout, send);
+        let nudged = || self.nudge.during(producer.client.mailbox(), send);
+        let result = self.watch.during(Call::SendOffsets, self.options.send_offsets_timeout, nudged);
         match &result {
             Err(error) if error.code == code::TIMED_OUT => {
                 let is_sent = producer.client.mailbox().guard.was_sent(api_key::TXN_OFFSET_COMMIT);

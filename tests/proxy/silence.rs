@@ -17,6 +17,10 @@ const GENEROUS: Duration = Duration::from_secs(4);
 const ALWAYS: u64 = u64::MAX;
 /// A coordinator that has not finished the id's last transaction.
 const CONCURRENT_TRANSACTIONS: i16 = 51;
+/// A group whose coordinator has gone and whose next one is not there yet.
+const COORDINATOR_NOT_AVAILABLE: i16 = 15;
+/// Twice as often as librdkafka asks, less one.
+const LOOKUPS: u64 = 5;
 
 const TIMEOUTS: &str = "{ session: 6s, revoke: 3s, send_offsets: 3s, commit: 3s, transaction: 30s, blocked: BLOCKED }";
 
@@ -99,6 +103,24 @@ fn concurrent_transactions_for_ever_is_a_state_and_ends_with_its_cause() {
         instance.awaits("work again", START, |status| status.state == "running");
     }
     println!("concurrent: {}", pipeline.expect_exactly_once(instance));
+}
+
+// Goal: a group without a coordinator for a moment, as while a broker restarts, costs seconds. Method: the producer's first lookups
+// are answered with "not available"; librdkafka 2.12.1 asks three times within half a second and then never again
+// (`rd_kafka_coord_req_handle_FindCoordinator`).
+#[test]
+fn a_group_without_a_coordinator_for_a_moment_costs_seconds() {
+    let stage = Stage::enter();
+    let pipeline = Pipeline::with_timeouts(&stage, "no-coordinator", &timeouts("60s"));
+    let mut instance = pipeline.start(None, &[]);
+    awaits_producer(&mut instance);
+    let refused = stage.proxy.arm(Rule::next(kind::FIND_COORDINATOR, Action::Refuse(COORDINATOR_NOT_AVAILABLE)).times(LOOKUPS, 1));
+    pipeline.t.produce(pipeline.input(), Orders::seeded(36).take(500));
+    let begun = Instant::now();
+    pipeline.t.awaits_all_committed(&[pipeline.input()], START);
+    println!("no coordinator: committed after {:.1} s", begun.elapsed().as_secs_f64());
+    assert_eq!(refused.caught(), LOOKUPS);
+    println!("no coordinator: {}", pipeline.expect_exactly_once(instance));
 }
 
 // Goal: a drain ends although nobody lets the member go. Method: the group's coordinator hears nothing any more, neither heartbeats nor

@@ -4,8 +4,8 @@ use anyhow::{Context, bail};
 use bytes::{Bytes, BytesMut};
 use kafka_protocol::messages::add_partitions_to_txn_response::{AddPartitionsToTxnPartitionResult, AddPartitionsToTxnTopicResult};
 use kafka_protocol::messages::{
-    AddOffsetsToTxnResponse, AddPartitionsToTxnRequest, AddPartitionsToTxnResponse, EndTxnResponse, InitProducerIdResponse, RequestHeader,
-    ResponseHeader,
+    AddOffsetsToTxnResponse, AddPartitionsToTxnRequest, AddPartitionsToTxnResponse, EndTxnResponse, FindCoordinatorResponse, InitProducerIdResponse,
+    RequestHeader, ResponseHeader,
 };
 use kafka_protocol::protocol::{Decodable, Encodable, HeaderVersion};
 
@@ -16,6 +16,8 @@ use super::rule::kind;
 pub(super) fn refusal(frame: &[u8], header: &Header, error: i16) -> anyhow::Result<Vec<u8>> {
     let version = header.api_version;
     match header.api_key {
+        // From version 4 on the code stands beside each of several keys.
+        kind::FIND_COORDINATOR if version < 4 => answer(header, &FindCoordinatorResponse::default().with_error_code(error)),
         kind::INIT_PRODUCER_ID => answer(header, &InitProducerIdResponse::default().with_error_code(error)),
         kind::ADD_OFFSETS_TO_TXN => answer(header, &AddOffsetsToTxnResponse::default().with_error_code(error)),
         kind::END_TXN => answer(header, &EndTxnResponse::default().with_error_code(error)),
@@ -31,7 +33,7 @@ pub(super) fn refusal(frame: &[u8], header: &Header, error: i16) -> anyhow::Resu
             });
             answer(header, &AddPartitionsToTxnResponse::default().with_results_by_topic_v3_and_below(topics.collect()))
         }
-        other => bail!("the proxy cannot answer requests of kind {other}"),
+        other => bail!("the proxy cannot answer requests of kind {other}, version {version}"),
     }
 }
 

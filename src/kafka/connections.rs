@@ -4,16 +4,22 @@ use crate::handle::lock;
 use libc::c_int;
 use std::sync::Mutex;
 
+/// Child processes do not get the library's sockets; where the flag is missing there is no race to lose, for there are none.
+#[cfg(any(target_os = "linux", target_os = "android", target_os = "freebsd"))]
+const CLOSE_ON_EXEC: c_int = libc::SOCK_CLOEXEC;
+#[cfg(not(any(target_os = "linux", target_os = "android", target_os = "freebsd")))]
+const CLOSE_ON_EXEC: c_int = 0;
+
 /// The sockets that are open. A number is in here from before the library sees it until it is closed under the same lock: it
 /// never names another file of the process.
 #[derive(Debug, Default)]
 pub(crate) struct Connections(Mutex<Vec<c_int>>);
 
 impl Connections {
-    /// Opens a socket, as the library does by itself: not for child processes. Returns -1 and leaves `errno` if it cannot.
+    /// Opens a socket, as the library does by itself. Returns -1 and leaves `errno` if it cannot.
     pub(crate) fn open(&self, domain: c_int, kind: c_int, protocol: c_int) -> c_int {
         // SAFETY: takes numbers, returns one.
-        let socket = unsafe { libc::socket(domain, kind | libc::SOCK_CLOEXEC, protocol) };
+        let socket = unsafe { libc::socket(domain, kind | CLOSE_ON_EXEC, protocol) };
         if socket >= 0 {
             lock(&self.0).push(socket);
         }

@@ -4,23 +4,19 @@ use crate::handle::lock;
 use libc::c_int;
 use std::sync::Mutex;
 
-/// Child processes do not get the library's sockets; where the flag is missing there is no race to lose, for there are none.
-#[cfg(any(target_os = "linux", target_os = "android", target_os = "freebsd"))]
-const CLOSE_ON_EXEC: c_int = libc::SOCK_CLOEXEC;
-#[cfg(not(any(target_os = "linux", target_os = "android", target_os = "freebsd")))]
-const CLOSE_ON_EXEC: c_int = 0;
-
 /// The sockets that are open. A number is in here from before the library sees it until it is closed under the same lock: it
 /// never names another file of the process.
 #[derive(Debug, Default)]
 pub(crate) struct Connections(Mutex<Vec<c_int>>);
 
 impl Connections {
-    /// Opens a socket, as the library does by itself. Returns -1 and leaves `errno` if it cannot.
+    /// Opens a socket that child processes do not get, as the library does by itself. Returns -1 and leaves `errno` if it cannot.
     pub(crate) fn open(&self, domain: c_int, kind: c_int, protocol: c_int) -> c_int {
         // SAFETY: takes numbers, returns one.
-        let socket = unsafe { libc::socket(domain, kind | CLOSE_ON_EXEC, protocol) };
+        let socket = unsafe { libc::socket(domain, kind, protocol) };
         if socket >= 0 {
+            // SAFETY: the socket is ours. That the flag comes a moment later is as good: no child processes are made here.
+            unsafe { libc::fcntl(socket, libc::F_SETFD, libc::FD_CLOEXEC) };
             lock(&self.0).push(socket);
         }
         socket
@@ -34,11 +30,12 @@ impl Connections {
         unsafe { libc::close(socket) }
     }
 
-    /// Ends every connection that stands, as the other side would; returns how many did. The library closes them and connects
+    /// Ends a connection, as the other side would, if it stands; returns whether it did. The library then closes it and connects
     /// again.
-    pub(crate) fn cut(&self) -> usize {
-        // SAFETY: the sockets are open as long as the lock is held; shutting one down ends its connection and nothing else.
-        lock(&self.0).iter().filter(|socket| unsafe { libc::shutdown(**socket, libc::SHUT_RDWR) } == 0).count()
+    pub(crate) fn cut(&self, socket: c_int) -> bool {
+        let open = lock(&self.0);
+        // SAFETY: the socket is open as long as the lock is held; shutting it down ends its connection and nothing else.
+        open.contains(&socket) && unsafe { libc::shutdown(socket, libc::SHUT_RDWR) } == 0
     }
 }
 
@@ -51,11 +48,12 @@ mod tests {
         let connections = Connections::default();
         let socket = connections.open(libc::AF_INET, libc::SOCK_STREAM, 0);
         assert!(socket >= 0);
-        assert_eq!(connections.cut(), 0, "nothing is connected yet");
+        assert!(!connections.cut(socket), "it is not connected yet");
         let known = || lock(&connections.0).len();
         assert_eq!(known(), 1);
         assert_eq!(connections.close(socket), 0);
         assert_eq!(known(), 0);
+        assert!(!connections.cut(socket), "the number may be another file by now");
         assert_eq!(connections.open(-1, libc::SOCK_STREAM, 0), -1);
     }
 
@@ -76,7 +74,7 @@ mod tests {
         // SAFETY: the structure and its size are right.
         assert_eq!(unsafe { libc::connect(socket, (&raw const address).cast(), size) }, 0);
         let (mut other, _) = listener.accept().unwrap();
-        assert_eq!(connections.cut(), 1);
+        assert!(connections.cut(socket));
         assert_eq!(other.read(&mut [0; 8]).unwrap(), 0, "the other side sees the end");
         // SAFETY: a second owner, which is forgotten before the first one closes the socket.
         let mut ours = std::mem::ManuallyDrop::new(unsafe { std::net::TcpStream::from_raw_fd(socket) });

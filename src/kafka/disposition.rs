@@ -6,6 +6,7 @@ use transom_engine::{Disposition, RefusalKind};
 /// librdkafka's codes that need an answer of their own. Negative: the library's; positive: the broker's.
 pub(crate) mod code {
     pub(crate) const TRANSPORT: i32 = -195;
+    pub(crate) const CRIT_SYS_RESOURCE: i32 = -194;
     pub(crate) const UNKNOWN_PARTITION: i32 = -190;
     pub(crate) const UNKNOWN_TOPIC: i32 = -188;
     pub(crate) const ALL_BROKERS_DOWN: i32 = -187;
@@ -159,6 +160,7 @@ mod tests {
             (code::UNKNOWN_TOPIC, "_UNKNOWN_TOPIC"),
             (code::UNKNOWN_PARTITION, "_UNKNOWN_PARTITION"),
             (code::TRANSPORT, "_TRANSPORT"),
+            (code::CRIT_SYS_RESOURCE, "_CRIT_SYS_RESOURCE"),
             (code::INVALID_DIFFERENT_RECORD, "_INVALID_DIFFERENT_RECORD"),
             (code::MSG_SIZE_TOO_LARGE, "MSG_SIZE_TOO_LARGE"),
             (code::RECORD_LIST_TOO_LARGE, "RECORD_LIST_TOO_LARGE"),

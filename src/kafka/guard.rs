@@ -12,8 +12,7 @@ use crate::ffi;
 use crate::handle::lock;
 use libc::{c_char, c_int, c_void, size_t};
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
-use std::time::Instant;
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU8, Ordering};
 
 /// The request kinds that can act on a later transaction, and the consumer's plain offset commit, whose late copy can take
 /// back what a later transaction committed under the same membership: name and API key.
@@ -23,8 +22,9 @@ const KINDS: [(&str, i16); 6] =
 /// AddOffsetsToTxn.
 const ADD_OFFSETS: i16 = 25;
 
-/// What adding a group's offsets to a transaction consists of: FindCoordinator, AddOffsetsToTxn, TxnOffsetCommit.
-const OFFSET_STEPS: [i16; 3] = [10, ADD_OFFSETS, 28];
+/// FindCoordinator, AddOffsetsToTxn and TxnOffsetCommit bring a group's offsets into a transaction; AddPartitionsToTxn shares the
+/// connection of the second.
+const OFFSET_STEPS: [i16; 4] = [10, 24, ADD_OFFSETS, 28];
 
 const IDLE: u8 = 0;
 const SENT: u8 = 1;
@@ -48,6 +48,8 @@ pub(crate) struct Guard {
     /// Whether the coordinator's first answer to AddOffsetsToTxn was not enough.
     offsets_again: AtomicBool,
     offsets: Mutex<Progress>,
+    /// The socket on which AddOffsetsToTxn was last sent, plus one: the transaction coordinator's. 0 when it is closed.
+    coordinator: AtomicI32,
 }
 
 /// How far the offsets are on their way into the transaction.
@@ -55,8 +57,8 @@ pub(crate) struct Guard {
 struct Progress {
     /// Which of the steps has been sent last and not answered.
     open: [bool; OFFSET_STEPS.len()],
-    /// When one was last sent or answered.
-    moved: Option<Instant>,
+    /// How often one was sent or answered since the transaction began.
+    moves: u64,
 }
 
 impl Guard {
@@ -64,15 +66,26 @@ impl Guard {
         if let Some(step) = OFFSET_STEPS.iter().position(|key| *key == api_key) {
             let mut progress = lock(&self.offsets);
             progress.open[step] = is_open;
-            progress.moved = Some(Instant::now());
+            progress.moves += 1;
         }
     }
 
-    /// Returns since when no request has been under way that could bring the offsets into the transaction: all are answered,
-    /// in whatever way, and no other was sent. `None` while one is under way, and before the first.
-    pub(crate) fn offsets_stand_still_since(&self) -> Option<Instant> {
+    /// Returns whether no request is under way that could bring the offsets into the transaction, and if so a number that
+    /// grows with each that is sent or answered. `None` while one is under way.
+    pub(crate) fn offsets_stand_still_at(&self) -> Option<u64> {
         let progress = lock(&self.offsets);
-        if progress.open.contains(&true) { None } else { progress.moved }
+        if progress.open.contains(&true) { None } else { Some(progress.moves) }
+    }
+
+    /// Returns the socket of the transaction coordinator, if it is open. Nothing is produced over it.
+    pub(crate) fn coordinator_socket(&self) -> Option<c_int> {
+        let socket = self.coordinator.load(Ordering::SeqCst) - 1;
+        (socket >= 0).then_some(socket)
+    }
+
+    /// Forgets a socket that is about to be closed.
+    pub(crate) fn forget_socket(&self, socket: c_int) {
+        let _ = self.coordinator.compare_exchange(socket + 1, 0, Ordering::SeqCst, Ordering::SeqCst);
     }
 
     /// Moves a kind's state on. A failure is not forgotten because the library sends again.
@@ -85,9 +98,12 @@ impl Guard {
         }
     }
 
-    fn sent(&self, api_key: i16) {
+    fn sent(&self, api_key: i16, socket: c_int) {
         self.note(api_key, SENT);
         self.note_offset_step(api_key, true);
+        if api_key == ADD_OFFSETS {
+            self.coordinator.store(socket + 1, Ordering::SeqCst);
+        }
     }
 
     /// Errors of the library itself are negative: the request went out and no answer came. What the broker answered, good or
@@ -135,7 +151,7 @@ impl Guard {
 
 extern "C" fn on_request_sent(
     _: *mut ffi::rd_kafka_t,
-    _: c_int,
+    socket: c_int,
     _: *const c_char,
     _: i32,
     api_key: i16,
@@ -145,7 +161,7 @@ extern "C" fn on_request_sent(
     opaque: *mut c_void,
 ) -> i32 {
     // SAFETY: the opaque pointer is the guard in the mailbox of a living handle. Nothing in here can panic.
-    unsafe { &*opaque.cast::<Guard>() }.sent(api_key);
+    unsafe { &*opaque.cast::<Guard>() }.sent(api_key, socket);
     0
 }
 
@@ -196,18 +212,18 @@ mod tests {
         let guard = Guard::default();
         guard.begin();
         assert_eq!(guard.taint(), None);
-        guard.sent(26);
+        guard.sent(26, 7);
         assert_eq!(guard.taint(), Some(Taint { kind: "end_txn", how: "unanswered" }));
         assert!(!guard.awaits_registration());
-        guard.sent(24);
+        guard.sent(24, 7);
         assert!(guard.awaits_registration());
         guard.answered(24, 51);
         assert!(!guard.awaits_registration());
         guard.answered(26, 0);
         assert_eq!(guard.taint(), None);
-        guard.sent(0);
+        guard.sent(0, 7);
         guard.answered(0, -185);
-        guard.sent(0);
+        guard.sent(0, 7);
         guard.answered(0, 0);
         assert_eq!(guard.taint(), Some(Taint { kind: "produce", how: "failed" }), "sending again does not heal it");
         guard.begin();
@@ -219,17 +235,17 @@ mod tests {
         let guard = Guard::default();
         for _ in 0..2 {
             guard.begin();
-            guard.sent(25);
-            guard.sent(25);
+            guard.sent(25, 7);
+            guard.sent(25, 7);
             guard.answered(25, 0);
             guard.answered(25, 0);
             assert!(!guard.offsets_were_asked_again(), "seen twice, sent once");
-            guard.sent(25);
+            guard.sent(25, 7);
             assert!(guard.offsets_were_asked_again());
         }
         guard.begin();
         guard.answered(24, 51);
-        guard.sent(24);
+        guard.sent(24, 7);
         assert!(!guard.offsets_were_asked_again(), "partitions may be added in two requests");
     }
 
@@ -237,26 +253,43 @@ mod tests {
     fn offsets_stand_still_when_every_request_is_answered_or_failed_and_none_follows() {
         let guard = Guard::default();
         guard.begin();
-        guard.sent(0);
-        assert_eq!(guard.offsets_stand_still_since(), None, "nothing has begun");
-        for (api_key, answer) in [(25, 0), (10, 15), (10, 0), (28, -195), (28, 0)] {
-            guard.sent(api_key);
-            guard.sent(api_key);
-            assert_eq!(guard.offsets_stand_still_since(), None);
+        let mut last = guard.offsets_stand_still_at().unwrap();
+        guard.sent(0, 7);
+        assert_eq!(guard.offsets_stand_still_at(), Some(last), "outputs are another matter");
+        for (api_key, answer) in [(24, 0), (25, 0), (10, 15), (10, 0), (28, -195), (28, 0)] {
+            guard.sent(api_key, 7);
+            guard.sent(api_key, 7);
+            assert_eq!(guard.offsets_stand_still_at(), None);
             guard.answered(api_key, answer);
             guard.answered(api_key, answer);
-            assert!(guard.offsets_stand_still_since().is_some());
+            let now = guard.offsets_stand_still_at().unwrap();
+            assert!(now > last);
+            last = now;
         }
         guard.begin();
-        assert_eq!(guard.offsets_stand_still_since(), None);
+        assert_eq!(guard.offsets_stand_still_at(), Some(0));
+    }
+
+    #[test]
+    fn the_coordinators_socket_is_known_until_it_is_closed() {
+        let guard = Guard::default();
+        guard.sent(0, 5);
+        assert_eq!(guard.coordinator_socket(), None);
+        guard.sent(25, 0);
+        assert_eq!(guard.coordinator_socket(), Some(0));
+        guard.sent(25, 7);
+        guard.forget_socket(0);
+        assert_eq!(guard.coordinator_socket(), Some(7));
+        guard.forget_socket(7);
+        assert_eq!(guard.coordinator_socket(), None);
     }
 
     #[test]
     fn what_the_broker_refused_or_what_is_harmless_taints_nothing() {
         let guard = Guard::default();
-        guard.sent(28);
+        guard.sent(28, 7);
         guard.answered(28, 22);
-        guard.sent(3);
+        guard.sent(3, 7);
         assert_eq!(guard.taint(), None);
     }
 }

@@ -277,7 +277,12 @@ impl Handle {
             };
             let rk = ffi::rd_kafka_new(role, conf, text.as_mut_ptr(), text.len());
             let Some(rk) = NonNull::new(rk) else {
-                ffi::rd_kafka_conf_destroy(conf);
+                if ffi::rd_kafka_last_error() == code::CRIT_SYS_RESOURCE {
+                    // Its threads may live on and use both, when they did not start in time.
+                    std::mem::forget(mailbox);
+                } else {
+                    ffi::rd_kafka_conf_destroy(conf);
+                }
                 return Err(configuration(owned(text.as_ptr())));
             };
             Ok(Self { rk, mailbox })
@@ -396,7 +401,9 @@ extern "C" fn on_open(domain: c_int, kind: c_int, protocol: c_int, opaque: *mut 
 
 extern "C" fn on_close(socket: c_int, opaque: *mut c_void) -> c_int {
     // SAFETY: as above.
-    unsafe { &*opaque.cast::<Mailbox>() }.connections.close(socket)
+    let mailbox = unsafe { &*opaque.cast::<Mailbox>() };
+    mailbox.guard.forget_socket(socket);
+    mailbox.connections.close(socket)
 }
 
 extern "C" fn on_statistics(_: *mut ffi::rd_kafka_t, json: *mut c_char, len: size_t, opaque: *mut c_void) -> c_int {

@@ -136,6 +136,7 @@ enum Broken {
 impl KafkaProducer {
     pub(crate) fn new(options: ProducerOptions, group_client: Arc<Handle>) -> Self {
         let input_names = options.inputs.iter().map(|topic| c_string(topic)).collect();
+        let backoff_max = options.properties.get("retry.backoff.max.ms").and_then(|text| text.parse().ok()).map(Duration::from_millis);
         let group_reader = GroupReader::new(Arc::clone(&group_client), options.request_properties.clone(), options.group_id.clone());
         Self {
             options,
@@ -148,7 +149,7 @@ impl KafkaProducer {
             input_names,
             watch: Arc::default(),
             marker_wait: MarkerWait::default(),
-            nudge: Nudge::start(),
+            nudge: Nudge::start(backoff_max),
         }
     }
 

@@ -7,7 +7,7 @@ use transom_harness::instance::Instance;
 use transom_harness::scenario::{Random, Scenario};
 use transom_tests::orders::cleaned;
 
-use crate::{PARTITIONS, send_orders};
+use crate::{PARTITIONS, SHORT, START, send_orders};
 
 const ORDERS: u64 = 100_000;
 const ORDERS_PER_SECOND: u64 = 2_500;
@@ -51,10 +51,10 @@ fn a_hundred_thousand_orders_survive_ten_kills() {
 
     t.awaits_all_committed(&[&input], Duration::from_secs(60));
     for instance in &mut instances {
-        let status = instance.awaits("lag 0", Duration::from_secs(10), |status| status.lag.unwrap_or(0) == 0);
+        let status = instance.awaits("lag 0", SHORT, |status| status.lag.unwrap_or(0) == 0);
         assert_eq!(status.unaccounted_records, 0, "{status:?}");
         assert!(status.records() <= ORDERS, "counted more than there is: {status:?}");
-        instance.drains_within(Duration::from_secs(15));
+        instance.drains_within(START);
     }
     let report = t.expect_exactly_once(&[&input], &[&output], &[&letters], |_, record| cleaned(&output, record));
     assert_eq!(report.inputs() as u64, ORDERS);

@@ -3,6 +3,7 @@
 mod kills;
 mod rebalance;
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -13,6 +14,32 @@ use transom_tests::orders::Orders;
 const PARTITIONS: i32 = 4;
 /// A pause between two chunks of orders: short against a transaction's life, so that there is always one to hit.
 const CHUNK_PAUSE: Duration = Duration::from_millis(50);
+
+/// Process start, group join, first batch; a drain under load.
+const START: Duration = Duration::from_secs(30);
+/// A request, an answer.
+const SHORT: Duration = Duration::from_secs(20);
+
+/// Tells the sender of orders that it is over, also when the test has failed.
+struct Over<'a>(&'a AtomicBool);
+
+impl Drop for Over<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::SeqCst);
+    }
+}
+
+/// Sends orders at a steady rate until it is over, and returns how many.
+fn send_orders_until(t: &Scenario, topic: &str, is_over: &AtomicBool, per_second: u64) -> u64 {
+    let chunk = per_second / 20;
+    let (mut orders, mut sent) = (Orders::seeded(7), 0);
+    while !is_over.load(Ordering::SeqCst) {
+        t.produce(topic, orders.take(chunk));
+        sent += chunk;
+        thread::sleep(CHUNK_PAUSE);
+    }
+    sent
+}
 
 /// Sends orders at a steady rate until `count` are sent.
 fn send_orders(t: &Scenario, topic: &str, count: u64, per_second: u64) {

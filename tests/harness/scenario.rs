@@ -196,7 +196,7 @@ impl Scenario {
     /// each partition gets its own: the group's offsets may be there before an output is. What is left open on purpose is
     /// waited for in vain, ten seconds long, and is no failure.
     #[track_caller]
-    fn awaits_markers(&self, topics: &[&str]) {
+    pub fn awaits_markers(&self, topics: &[&str]) {
         let until = Instant::now() + TRANSACTIONS_DEADLINE;
         let is_held_back = |topic: &&str| must(self.client.end_offsets(topic)).values().any(|ends| ends.last_stable < ends.high_watermark);
         while Instant::now() < until && topics.iter().any(is_held_back) {

@@ -48,9 +48,10 @@ fn a_commit_that_never_arrives_is_not_counted_and_its_records_are_read_again() {
             let visible = read(&orders.output) + read(&orders.letters);
             assert!(status.records() <= visible as u64, "{} counted, {visible} visible; {}", status.records(), a.log_tail());
         }
-        let status = a.status().expect("status");
-        let trouble = status.last_trouble();
-        assert!(trouble.starts_with("unknown: ") && trouble.contains("owner records say what became"), "{trouble}; {}", a.log_tail());
+        let status = a.awaits("the unknown outcome as the last trouble", SHORT, |status| {
+            let trouble = status.last_trouble();
+            trouble.starts_with("unknown: ") && trouble.contains("owner records say what became")
+        });
         assert!(a.transactions()["unknown"] >= 1, "{:?}; {}", a.transactions(), a.log_tail());
         drop(kept);
         let before = status.workers[0].batches_committed;

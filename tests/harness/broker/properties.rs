@@ -5,7 +5,7 @@ use std::hash::{BuildHasher, Hasher, RandomState};
 use std::net::TcpListener;
 use std::path::Path;
 
-use anyhow::bail;
+use anyhow::ensure;
 
 use super::{Backend, SASL_PASSWORD, SASL_USER, certificates};
 
@@ -27,10 +27,16 @@ impl Ports {
     const TRIES: usize = 200;
 
     pub(super) fn choose() -> anyhow::Result<Ports> {
-        // Held until all four are chosen, so that they differ.
+        let [ports] = Ports::choose_for()?;
+        Ok(ports)
+    }
+
+    /// The same for several brokers, none of which has a port of another.
+    pub(super) fn choose_for<const BROKERS: usize>() -> anyhow::Result<[Ports; BROKERS]> {
+        // Held until all are chosen, so that they differ.
         let mut held = Vec::new();
         for _ in 0..Ports::TRIES {
-            if held.len() == 4 {
+            if held.len() == 4 * BROKERS {
                 break;
             }
             // At random, because several test programs choose at the same moment.
@@ -41,12 +47,16 @@ impl Ports {
                 held.push((port, listener));
             }
         }
-        match held.as_slice() {
-            [(plaintext, _), (secure, _), (controller, _), (proxied, _)] => {
-                Ok(Ports { plaintext: *plaintext, secure: *secure, controller: *controller, proxied: *proxied, proxy: None })
-            }
-            _ => bail!("fewer than four free ports found in {:?}", Ports::RANGE),
-        }
+        ensure!(held.len() == 4 * BROKERS, "fewer than {} free ports found in {:?}", 4 * BROKERS, Ports::RANGE);
+        let port = |broker: usize, number: usize| held[4 * broker + number].0;
+        let ports = |broker| Ports {
+            plaintext: port(broker, 0),
+            secure: port(broker, 1),
+            controller: port(broker, 2),
+            proxied: port(broker, 3),
+            proxy: None,
+        };
+        Ok(std::array::from_fn(ports))
     }
 }
 

@@ -33,7 +33,7 @@ impl Replicated {
     /// # Errors
     /// As [`Cluster::start`].
     pub fn start(options: &ClusterOptions, proxied_as: Option<[u16; Self::NODES]>) -> anyhow::Result<Self> {
-        let mut ports = [Ports::choose()?, Ports::choose()?, Ports::choose()?];
+        let mut ports = Ports::choose_for::<{ Self::NODES }>()?;
         for (ports, proxy) in ports.iter_mut().zip(proxied_as.into_iter().flatten()) {
             ports.proxy = Some(proxy);
         }

@@ -56,7 +56,7 @@ fn a_restarted_broker_keeps_its_address_and_its_data() {
         let began = Instant::now();
         // After a kill the controller waits for the old session to end: 9 s by default.
         let properties =
-            vec![("broker.session.timeout.ms".to_owned(), "3000".to_owned()), ("broker.heartbeat.interval.ms".to_owned(), "500".to_owned())];
+            vec![("broker.session.timeout.ms".to_owned(), "6000".to_owned()), ("broker.heartbeat.interval.ms".to_owned(), "500".to_owned())];
         let options = ClusterOptions { backend: Some(backend), properties, ..ClusterOptions::default() };
         let mut cluster = Cluster::start(options).unwrap();
         eprintln!("{} ready after {:?}", cluster.description(), began.elapsed());
@@ -82,7 +82,12 @@ fn a_restarted_broker_keeps_its_address_and_its_data() {
         eprintln!("restarted from a kill after {:?}", began.elapsed());
         assert_eq!(create_topic(port, "kept"), ALREADY_EXISTS);
         assert_eq!(cluster.bootstrap(), bootstrap);
-        assert!(cluster.log_tail().contains("Kafka Server started"), "{}", cluster.log_tail());
+        // It answers a little before it says so.
+        let until = Instant::now() + READY_DEADLINE;
+        while !cluster.log_tail().contains("Kafka Server started") {
+            assert!(Instant::now() < until, "{}", cluster.log_tail());
+            std::thread::sleep(POLL_INTERVAL);
+        }
     });
 }
 

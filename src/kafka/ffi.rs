@@ -163,7 +163,6 @@ unsafe extern "C" {
     pub fn rd_kafka_conf_set_log_cb(conf: *mut rd_kafka_conf_t, cb: extern "C" fn(*const rd_kafka_t, c_int, *const c_char, *const c_char));
     pub fn rd_kafka_conf_set_error_cb(conf: *mut rd_kafka_conf_t, cb: extern "C" fn(*mut rd_kafka_t, c_int, *const c_char, *mut c_void));
     pub fn rd_kafka_conf_set_dr_msg_cb(conf: *mut rd_kafka_conf_t, cb: extern "C" fn(*mut rd_kafka_t, *const rd_kafka_message_t, *mut c_void));
-    pub fn rd_kafka_conf_set_socket_cb(conf: *mut rd_kafka_conf_t, cb: extern "C" fn(c_int, c_int, c_int, *mut c_void) -> c_int);
     pub fn rd_kafka_conf_set_closesocket_cb(conf: *mut rd_kafka_conf_t, cb: extern "C" fn(c_int, *mut c_void) -> c_int);
     pub fn rd_kafka_conf_set_stats_cb(conf: *mut rd_kafka_conf_t, cb: extern "C" fn(*mut rd_kafka_t, *mut c_char, size_t, *mut c_void) -> c_int);
 

@@ -8,11 +8,12 @@
 //! Requests are seen by the library's interceptors. They fire twice for some kinds and always with correlation id 0
 //! (measured), so nothing is counted or matched: one state a kind.
 
+use crate::coordinator_socket::CoordinatorSocket;
 use crate::ffi;
 use crate::handle::lock;
 use libc::{c_char, c_int, c_void, size_t};
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU8, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 
 /// The request kinds that can act on a later transaction, and the consumer's plain offset commit, whose late copy can take
 /// back what a later transaction committed under the same membership: name and API key.
@@ -48,8 +49,8 @@ pub(crate) struct Guard {
     /// Whether the coordinator's first answer to AddOffsetsToTxn was not enough.
     offsets_again: AtomicBool,
     offsets: Mutex<Progress>,
-    /// The socket on which AddOffsetsToTxn was last sent, plus one: the transaction coordinator's. 0 when it is closed.
-    coordinator: AtomicI32,
+    /// Where AddOffsetsToTxn was last sent.
+    pub(crate) coordinator: CoordinatorSocket,
 }
 
 /// How far the offsets are on their way into the transaction.
@@ -77,17 +78,6 @@ impl Guard {
         if progress.open.contains(&true) { None } else { Some(progress.moves) }
     }
 
-    /// Returns the socket of the transaction coordinator, if it is open. Nothing is produced over it.
-    pub(crate) fn coordinator_socket(&self) -> Option<c_int> {
-        let socket = self.coordinator.load(Ordering::SeqCst) - 1;
-        (socket >= 0).then_some(socket)
-    }
-
-    /// Forgets a socket that is about to be closed.
-    pub(crate) fn forget_socket(&self, socket: c_int) {
-        let _ = self.coordinator.compare_exchange(socket + 1, 0, Ordering::SeqCst, Ordering::SeqCst);
-    }
-
     /// Moves a kind's state on. A failure is not forgotten because the library sends again.
     fn note(&self, api_key: i16, next: u8) {
         if let Some((_, state)) = KINDS.iter().zip(&self.states).find(|((_, key), _)| *key == api_key) {
@@ -102,7 +92,7 @@ impl Guard {
         self.note(api_key, SENT);
         self.note_offset_step(api_key, true);
         if api_key == ADD_OFFSETS {
-            self.coordinator.store(socket + 1, Ordering::SeqCst);
+            self.coordinator.note(socket);
         }
     }
 
@@ -268,20 +258,6 @@ mod tests {
         }
         guard.begin();
         assert_eq!(guard.offsets_stand_still_at(), Some(0));
-    }
-
-    #[test]
-    fn the_coordinators_socket_is_known_until_it_is_closed() {
-        let guard = Guard::default();
-        guard.sent(0, 5);
-        assert_eq!(guard.coordinator_socket(), None);
-        guard.sent(25, 0);
-        assert_eq!(guard.coordinator_socket(), Some(0));
-        guard.sent(25, 7);
-        guard.forget_socket(0);
-        assert_eq!(guard.coordinator_socket(), Some(7));
-        guard.forget_socket(7);
-        assert_eq!(guard.coordinator_socket(), None);
     }
 
     #[test]

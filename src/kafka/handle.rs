@@ -1,6 +1,5 @@
 //! One client handle: configuration in, errors out, callbacks contained.
 
-use crate::connections::Connections;
 use crate::disposition::code;
 use crate::ffi;
 use crate::guard::{Guard, attach};
@@ -161,8 +160,6 @@ pub(crate) struct Mailbox {
     producer: Mutex<Option<(i64, i32)>>,
     /// Sees the requests of consumers and transactional producers.
     pub(crate) guard: Guard,
-    /// The sockets of a transactional producer.
-    pub(crate) connections: Connections,
     /// Ids of the topics a consumer reads.
     pub(crate) topics: TopicIds,
 }
@@ -262,7 +259,6 @@ impl Handle {
                     ffi::rd_kafka_conf_set_error_cb(conf, on_error);
                     ffi::rd_kafka_conf_set_dr_msg_cb(conf, on_delivery);
                     ffi::rd_kafka_conf_set_stats_cb(conf, on_statistics);
-                    ffi::rd_kafka_conf_set_socket_cb(conf, on_open);
                     ffi::rd_kafka_conf_set_closesocket_cb(conf, on_close);
                 }
                 Kind::PlainProducer => {
@@ -394,16 +390,9 @@ extern "C" fn on_delivery(_: *mut ffi::rd_kafka_t, message: *const ffi::rd_kafka
     });
 }
 
-extern "C" fn on_open(domain: c_int, kind: c_int, protocol: c_int, opaque: *mut c_void) -> c_int {
-    // SAFETY: the opaque pointer is the mailbox of a living handle. Nothing in here can panic.
-    unsafe { &*opaque.cast::<Mailbox>() }.connections.open(domain, kind, protocol)
-}
-
 extern "C" fn on_close(socket: c_int, opaque: *mut c_void) -> c_int {
-    // SAFETY: as above.
-    let mailbox = unsafe { &*opaque.cast::<Mailbox>() };
-    mailbox.guard.forget_socket(socket);
-    mailbox.connections.close(socket)
+    // SAFETY: the opaque pointer is the mailbox of a living handle. Nothing in here can panic.
+    unsafe { &*opaque.cast::<Mailbox>() }.guard.coordinator.close(socket)
 }
 
 extern "C" fn on_statistics(_: *mut ffi::rd_kafka_t, json: *mut c_char, len: size_t, opaque: *mut c_void) -> c_int {

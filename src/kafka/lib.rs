@@ -8,8 +8,8 @@
 mod admin;
 mod announced;
 mod broker;
-mod connections;
 mod consumer;
+mod coordinator_socket;
 mod disposition;
 mod ffi;
 mod foreign;

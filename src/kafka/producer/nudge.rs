@@ -47,9 +47,8 @@ impl Pending {
 
     /// Cuts the connection if the client has stood still; returns how often it did by now in this call, if it did.
     fn nudge_if_lost(&mut self, patience: u32) -> Option<u32> {
-        let guard = &self.client.guard;
-        let (stands_at, socket) = (guard.offsets_stand_still_at(), guard.coordinator_socket());
-        if self.is_due(stands_at, patience) && socket.is_some_and(|socket| self.client.connections.cut(socket)) {
+        let stands_at = self.client.guard.offsets_stand_still_at();
+        if self.is_due(stands_at, patience) && self.client.guard.coordinator.cut() {
             self.nudges += 1;
             return Some(self.nudges);
         }

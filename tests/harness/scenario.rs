@@ -13,7 +13,7 @@ use tempfile::TempDir;
 
 use crate::broker::Cluster;
 use crate::instance::{Instance, InstanceOptions};
-use crate::oracle::{Books, Expected, Report, no_open_transactions};
+use crate::oracle::{Books, Expected, Report, held_back_partitions, no_open_transactions};
 use crate::wire::{Client, CommittedOffset, NewRecord, OffsetsAsked, ReadRecord};
 
 /// Repeats a run: `TRANSOM_SEED=… cargo test …`.
@@ -198,8 +198,7 @@ impl Scenario {
     #[track_caller]
     pub fn awaits_markers(&self, topics: &[&str]) {
         let until = Instant::now() + TRANSACTIONS_DEADLINE;
-        let is_held_back = |topic: &&str| must(self.client.end_offsets(topic)).values().any(|ends| ends.last_stable < ends.high_watermark);
-        while Instant::now() < until && topics.iter().any(is_held_back) {
+        while Instant::now() < until && !must(held_back_partitions(&self.client, topics)).is_empty() {
             std::thread::sleep(LOOK_PAUSE);
         }
     }
@@ -251,8 +250,7 @@ impl Scenario {
         expected: impl Fn(&str, &ReadRecord) -> Expected,
     ) -> Report {
         let committed = self.awaits_all_committed_by(group, inputs, TRANSACTIONS_DEADLINE);
-        self.awaits_markers(outputs);
-        self.awaits_markers(dead_letters);
+        self.awaits_markers(&[outputs, dead_letters].concat());
         must(Books::read(&self.client, inputs, outputs, dead_letters)).committed(&committed).audit(expected)
     }
 }

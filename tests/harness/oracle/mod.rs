@@ -74,6 +74,13 @@ fn held_back(client: &Client, topics: &[&str]) -> Result<Vec<String>> {
             lines.push(format!("  {} of {} (producer id {})", open.state, open.transactional_id, open.producer_id));
         }
     }
+    lines.extend(held_back_partitions(client, topics)?);
+    Ok(lines)
+}
+
+/// Returns a line for each partition in which records are held back from committed-only readers.
+pub(crate) fn held_back_partitions(client: &Client, topics: &[&str]) -> Result<Vec<String>> {
+    let mut lines = Vec::new();
     for topic in topics {
         for (partition, ends) in client.end_offsets(topic)? {
             if ends.last_stable < ends.high_watermark {

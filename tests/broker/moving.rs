@@ -6,6 +6,7 @@ use std::time::Duration;
 use transom_harness::instance::Instance;
 use transom_harness::scenario::Scenario;
 use transom_harness::wire::{CommittedOffset, NewRecord, OffsetsAsked, Transaction};
+use transom_tests::late::beside;
 use transom_tests::orders::{Orders, cleaned, order};
 
 use crate::{CLEAN_ORDERS, SHORT, START};
@@ -210,15 +211,6 @@ fn records_deleted_below_our_position_change_nothing() {
     assert_eq!(ids.collect::<Vec<_>>(), (0..200).collect::<Vec<_>>());
 }
 
-/// Dropped, also by a failure, it ends the load.
-struct Over<'a>(&'a AtomicBool);
-
-impl Drop for Over<'_> {
-    fn drop(&mut self) {
-        self.0.store(true, Ordering::SeqCst);
-    }
-}
-
 // Goal: EO-3 for partitions that come while records do. Method: a producer writes all the time, by key and straight into
 // the newest partition, which it finds before the pipeline can; the oracle judges everything, but for the order of a
 // key across the growth, which moves keys to other partitions.
@@ -234,19 +226,17 @@ fn grows_under_load(name: &str, instance_names: &[Option<&str>], workers: i32, s
     for instance in &mut instances {
         instance.awaits_partitions(share, START);
     }
-    let is_over = AtomicBool::new(false);
-    let written = std::thread::scope(|scope| {
-        let until_here = Over(&is_over);
-        let load = scope.spawn(|| {
-            let (mut orders, mut written) = (Orders::seeded(seed), 0);
-            while !is_over.load(Ordering::SeqCst) {
-                t.produce(&input, orders.take(100));
-                let newest = t.client().partition_count(&input).expect("count partitions") - 1;
-                t.produce_to(&input, newest, &orders.take(20));
-                written += 120;
-            }
-            written
-        });
+    let mut written = 0;
+    let load = |is_over: &AtomicBool| {
+        let mut orders = Orders::seeded(seed);
+        while !is_over.load(Ordering::SeqCst) {
+            t.produce(&input, orders.take(100));
+            let newest = t.client().partition_count(&input).expect("count partitions") - 1;
+            t.produce_to(&input, newest, &orders.take(20));
+            written += 120;
+        }
+    };
+    beside(load, || {
         for total in [4, 6] {
             t.client().create_partitions(&input, total).expect("add partitions");
             for instance in &mut instances {
@@ -257,8 +247,6 @@ fn grows_under_load(name: &str, instance_names: &[Option<&str>], workers: i32, s
                 });
             }
         }
-        drop(until_here);
-        load.join().expect("the load")
     });
     // The load has no limit but the broker's.
     t.awaits_all_committed(&[&input], Duration::from_secs(60));

@@ -20,15 +20,6 @@ const START: Duration = Duration::from_secs(30);
 /// A request, an answer.
 const SHORT: Duration = Duration::from_secs(20);
 
-/// Tells the sender of orders that it is over, also when the test has failed.
-struct Over<'a>(&'a AtomicBool);
-
-impl Drop for Over<'_> {
-    fn drop(&mut self) {
-        self.0.store(true, Ordering::SeqCst);
-    }
-}
-
 /// Sends orders at a steady rate until it is over, and returns how many.
 fn send_orders_until(t: &Scenario, topic: &str, is_over: &AtomicBool, per_second: u64) -> u64 {
     let chunk = per_second / 20;

@@ -1,14 +1,14 @@
 //! Partitions change hands: by joining and leaving, by silence, by a polite end.
 
-use std::sync::atomic::AtomicBool;
 use std::thread;
 use std::time::{Duration, Instant};
 
 use transom_harness::broker::{Cluster, ClusterOptions};
 use transom_harness::scenario::Scenario;
+use transom_tests::late::beside;
 use transom_tests::orders::{Orders, cleaned};
 
-use crate::{Over, PARTITIONS, SHORT, START, send_orders, send_orders_until};
+use crate::{PARTITIONS, SHORT, START, send_orders, send_orders_until};
 
 const PIPELINE: &str = r#"
 pipeline: @pipeline
@@ -33,10 +33,8 @@ fn two_instances_survive_a_third_that_joins_and_leaves_every_five_seconds() {
         instance.awaits_partitions(2, START);
     }
 
-    let is_over = AtomicBool::new(false);
-    let sent = thread::scope(|scope| {
-        let until_here = Over(&is_over);
-        let sending = scope.spawn(|| send_orders_until(&t, &input, &is_over, 1_000));
+    let mut sent = 0;
+    let turns = || {
         let started = Instant::now();
         // The turns are the subject, so they go by the clock; where each takes longer, it takes longer until there were enough.
         let mut joined = 0;
@@ -48,9 +46,8 @@ fn two_instances_survive_a_third_that_joins_and_leaves_every_five_seconds() {
             joined += 1;
             thread::sleep(TURN);
         }
-        drop(until_here);
-        sending.join().expect("the sender")
-    });
+    };
+    beside(|is_over| sent = send_orders_until(&t, &input, is_over, 1_000), turns);
 
     t.awaits_all_committed(&[&input], Duration::from_secs(60));
     for instance in &mut instances {

@@ -10,7 +10,7 @@ use transom_harness::oracle::{Expected, Output};
 use transom_harness::proxy::{Action, Rule, kind};
 use transom_harness::scenario::Scenario;
 use transom_harness::wire::{NewRecord, ReadRecord};
-use transom_tests::late::with_orders;
+use transom_tests::late::{beside, with_orders};
 use transom_tests::orders::Orders;
 
 use crate::{ORDERS, PARTITIONS, Pipeline, SHORT, START, Stage, awaits};
@@ -172,18 +172,14 @@ fn a_member_epoch_that_moves_without_a_callback_costs_a_batch_at_most() {
 
 /// Keeps orders coming while `play` runs, at a pace that six instances keep up with.
 fn with_steady_orders(orders: &Pipeline, play: impl FnOnce()) {
-    let is_over = AtomicBool::new(false);
-    thread::scope(|scope| {
-        scope.spawn(|| {
-            let mut source = Orders::seeded(33);
-            while !is_over.load(Ordering::SeqCst) {
-                orders.t.produce(&orders.input, source.take(60));
-                thread::sleep(Duration::from_millis(100));
-            }
-        });
-        play();
-        is_over.store(true, Ordering::SeqCst);
-    });
+    let flow = |is_over: &AtomicBool| {
+        let mut source = Orders::seeded(33);
+        while !is_over.load(Ordering::SeqCst) {
+            orders.t.produce(&orders.input, source.take(60));
+            thread::sleep(Duration::from_millis(100));
+        }
+    };
+    beside(flow, play);
 }
 
 // Goal: a deployment costs no cascade of rebalances. Method: six instances, each is stopped and started again under its name while

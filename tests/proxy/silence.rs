@@ -108,7 +108,7 @@ fn concurrent_transactions_for_ever_is_a_state_and_ends_with_its_cause() {
 }
 
 // Goal: a group without a coordinator for a moment, as while a broker restarts, costs seconds. Method: the producer's first lookups
-// are answered with "not available"; librdkafka 2.12.1 asks three times within half a second and then never again
+// are answered with "not available"; librdkafka 2.12.1 asks three times in a row and then never again
 // (`rd_kafka_coord_req_handle_FindCoordinator`).
 #[test]
 fn a_group_without_a_coordinator_for_a_moment_costs_seconds() {

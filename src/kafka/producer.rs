@@ -1,6 +1,7 @@
 //! The producer's half: one transaction after the other, each to a known end.
 
 mod group_reader;
+mod initialise;
 mod marker_wait;
 mod meet;
 mod nudge;
@@ -13,16 +14,15 @@ mod write;
 use crate::admin::{Topics, metadata};
 use crate::broker::Guarantee;
 use crate::consumer::commit_offsets;
-use crate::disposition::{Step, api_key, code, disposition, is_unreachable};
+use crate::disposition::{Step, api_key, code, disposition};
 use crate::ffi;
 use crate::guard::Taint;
-use crate::handle::{ClientError, Handle, Kind, Nature, Properties, Undelivered};
+use crate::handle::{ClientError, Handle, Kind, Properties, Undelivered};
 use crate::list::{PartitionList, c_string};
 use crate::planted::Planted;
 use crate::preflight::StartOffset;
 use group_reader::GroupReader;
 use marker_wait::MarkerWait;
-use meet::meet_brokers;
 use nudge::Nudge;
 use refusal::{Verdict, judge};
 use std::ffi::CString;
@@ -439,48 +439,7 @@ impl KafkaProducer {
 
 impl Transactor for KafkaProducer {
     fn initialise(&mut self) -> Result<(), InitError> {
-        let stop = |what: String| InitError::Stop(StopReason::Configuration { what });
-        let is_new = self.producer.is_none();
-        if is_new {
-            self.producer = Some(self.open().map_err(|error| stop(format!("the client refuses its configuration: {}", error.text)))?);
-        }
-        let Some(producer) = &self.producer else { return Err(InitError::NotYet("no producer".to_owned())) };
-        if self.options.guarantee != Guarantee::ExactlyOnce {
-            return Ok(());
-        }
-        if is_new {
-            self.watch.during(Call::Initialise, INIT_TIMEOUT, || meet_brokers(&producer.client));
-        }
-        let begun = Instant::now();
-        // SAFETY: the client is alive. After a retriable time-out the same call resumes.
-        let initialise = || ClientError::check(unsafe { ffi::rd_kafka_init_transactions(producer.client.as_ptr(), INIT_TIMEOUT_MS) });
-        let Err(error) = self.watch.during(Call::Initialise, INIT_TIMEOUT, initialise) else {
-            producer.client.mailbox().forget_error();
-            self.watch.answered(Call::Initialise);
-            self.taint = None;
-            return Ok(());
-        };
-        producer.client.serve(0);
-        let cause = producer.client.mailbox().last_error();
-        let id = &self.options.transactional_id;
-        let refusal = init_refusal(&id.to_string(), &error, cause.as_ref());
-        if cause.as_ref().is_some_and(is_unreachable) {
-            // Waited for, however long: a new process would not reach them either.
-            self.watch.forget();
-        } else if refusal.is_none() {
-            self.watch.silent(Call::Initialise, begun, error.to_string());
-        }
-        if refusal.is_some() || error.nature != Nature::Retriable {
-            // A client in a fatal state cannot be used again.
-            self.producer = None;
-        }
-        Err(refusal.map_or_else(
-            || {
-                let cause = cause.map_or_else(String::new, |cause| format!(" (last error of the client: {cause})"));
-                InitError::NotYet(format!("the transactional id {id} cannot be initialised yet: {error}{cause}"))
-            },
-            InitError::Stop,
-        ))
+        self.initialise_once()
     }
 
     fn transact(&mut self, sealed: &SealedBatch) -> Outcome {
@@ -547,20 +506,6 @@ fn waiting_for(topic: &str, why: &str) -> String {
         "output topic {topic} does not exist any more ({why}); nothing is set aside and nothing is lost: create it again \
          (transom topics create PIPELINE.yaml), and the pipeline goes on by itself"
     )
-}
-
-fn init_refusal(id: &str, error: &ClientError, cause: Option<&ClientError>) -> Option<StopReason> {
-    let what = format!("the transactional id {id} cannot be initialised: {error}");
-    match error.code {
-        code::INVALID_TRANSACTION_TIMEOUT => {
-            Some(StopReason::Configuration { what: format!("{what}; timeouts.transaction is above the broker's transaction.max.timeout.ms") })
-        }
-        code::TRANSACTIONAL_ID_AUTHORIZATION_FAILED | code::CLUSTER_AUTHORIZATION_FAILED => Some(StopReason::NotPermitted { what }),
-        _ if cause.is_some_and(|cause| cause.code == code::AUTHENTICATION) => {
-            Some(StopReason::NotPermitted { what: format!("{what}; {}", cause.map_or_else(String::new, ToString::to_string)) })
-        }
-        _ => None,
-    }
 }
 
 fn broken(step: Step, error: &ClientError) -> Broken {

@@ -1,28 +1,30 @@
 //! The first thread of a worker: consumer, processing, and the engine whose commands it carries out.
 
+mod events;
+mod show;
+
 use crate::books::Books;
-use crate::broker::{Broker, SealedBatch, Source, SourceEvent, Transactor};
+use crate::broker::{Broker, SealedBatch, Source, Transactor};
 use crate::clock::Clock;
 use crate::condemned;
 use crate::dead_letter::dead_letter_output;
 use crate::ending;
 use crate::metrics::Metrics;
-use crate::next_step;
 use crate::options::PipelineOptions;
 use crate::processing::{Processing, ProcessorFactory};
 use crate::round::Round;
-use crate::status::{PartitionStatus, Readiness, StatusBoard, Trouble};
+use crate::status::StatusBoard;
 use crate::supervisor::{Control, Request};
 use crate::transact::{self, Job, Report, Spare};
-use crate::watch::{Blocked, Watch};
+use crate::watch::Watch;
 use std::collections::hash_map::RandomState;
 use std::hash::{BuildHasher, Hasher};
 use std::sync::Arc;
-use std::sync::mpsc::{Receiver, Sender, TryRecvError, channel};
+use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::Duration;
 use transom_engine::{
-    Batch, BatchId, Claim, CloseReason, Command, Event, Fate, FateCounts, Handed, Incarnation, Millis, Outcome, OwnerRecord, Ownership,
-    SourcePartition, State, StopReason, TransactionalId, Worker,
+    Batch, BatchId, Claim, CloseReason, Command, Event, FateCounts, Handed, Incarnation, Millis, Outcome, OwnerRecord, Ownership, SourcePartition,
+    StopReason, TransactionalId, Worker,
 };
 use transom_sdk::{Offset, OutputBuffer};
 
@@ -200,153 +202,6 @@ impl<S: Source + Send + 'static> WorkerLoop<S> {
         due.min(WAIT_MAX)
     }
 
-    fn take_reports(&mut self, commands: &mut Vec<Command>) -> bool {
-        let mut any = false;
-        loop {
-            let report = match self.reports.try_recv() {
-                Ok(report) => report,
-                Err(TryRecvError::Empty) => return any,
-                Err(TryRecvError::Disconnected) => {
-                    // It ends only after this side hung up, unless it panicked.
-                    let what = "the transact thread is gone; the log says where it panicked".to_owned();
-                    self.step(Event::Halt(StopReason::Bug { what }), commands);
-                    return any;
-                }
-            };
-            any = true;
-            let event = match report {
-                Report::Ready => {
-                    self.trouble.clear();
-                    tracing::info!(worker = self.number, transactional_id = %self.transactional_id, "producer initialised");
-                    Event::ProducerReady
-                }
-                Report::NotReady(why) => {
-                    if self.trouble != why {
-                        tracing::warn!(worker = self.number, reason = %why, "producer is not initialised yet; trying again");
-                        self.note_trouble("not_initialised", &why, next_step::NOT_INITIALISED);
-                        (self.trouble, self.next_step) = (why, next_step::NOT_INITIALISED);
-                    }
-                    continue;
-                }
-                Report::Ended { id, outcome, took, spare, recycled } => {
-                    self.spare = spare;
-                    if let Some(reason) = recycled {
-                        self.around.metrics.producer_recycled(reason);
-                        self.note_trouble("producer_recycled", reason, next_step::RECYCLED);
-                    }
-                    self.last_commit = took;
-                    self.note_outcome(&outcome);
-                    Event::Ended(id, outcome)
-                }
-                Report::Resolved(answers) => Event::Resolved(answers),
-                Report::Stop(reason) => Event::Halt(reason),
-            };
-            self.step(event, commands);
-        }
-    }
-
-    fn note_trouble(&self, what: &'static str, reason: &str, next_step: &'static str) {
-        let trouble = Trouble { what, reason: reason.to_owned(), next_step, at_ms: Clock::wall().as_millis() };
-        self.around.board.update(self.number, |row| row.last_trouble = Some(trouble));
-    }
-
-    fn note_outcome(&mut self, outcome: &Outcome) {
-        let records = std::mem::take(&mut self.books.in_flight);
-        let (word, why) = match outcome {
-            Outcome::Committed => ("committed", String::new()),
-            Outcome::Aborted { why } | Outcome::Poisoned { why, .. } => ("aborted", why.clone()),
-            Outcome::Replace { why, fenced: true } => ("fenced", why.clone()),
-            Outcome::Replace { why, fenced: false } => ("unknown", why.clone()),
-            Outcome::Stop(reason) => ("aborted", reason.to_string()),
-        };
-        self.around.metrics.transaction(word);
-        match outcome {
-            // `Account` or `WriteOff` settles it, possibly much later.
-            Outcome::Committed | Outcome::Replace { .. } => self.books.in_doubt += records,
-            Outcome::Aborted { .. } | Outcome::Poisoned { .. } | Outcome::Stop(_) => {
-                self.books.dropped += records;
-                self.books.batches_aborted += 1;
-            }
-        }
-        if let Outcome::Replace { fenced, .. } = outcome {
-            self.around.metrics.producer_recycled(if *fenced { "fenced" } else { "unknown_outcome" });
-        }
-        self.next_step = next_step::of_outcome(outcome);
-        if word != "committed" {
-            self.note_trouble(word, &why, self.next_step);
-            tracing::warn!(worker = self.number, outcome = word, reason = %why, records, next_step = self.next_step, "transaction did not commit");
-        }
-        self.trouble = why;
-    }
-
-    fn take_events(&mut self, commands: &mut Vec<Command>) -> bool {
-        let events = self.source.poll();
-        let any = !events.is_empty();
-        for event in events {
-            match event {
-                SourceEvent::Assigned(partitions) => {
-                    self.joined = Joined::Yes;
-                    if let Some(partition) = self.split_task(&partitions) {
-                        self.step(Event::Halt(StopReason::SplitTask { partition }), commands);
-                    }
-                    tracing::info!(worker = self.number, partitions = ?self.names(&partitions), "partitions assigned");
-                    // A silence was about a transaction of partitions that may be ours no more.
-                    self.watch.forget();
-                    if self.trouble == LOST {
-                        self.trouble.clear();
-                    }
-                    self.step(Event::Assigned(partitions), commands);
-                }
-                SourceEvent::Revoked(partitions) => {
-                    tracing::info!(worker = self.number, partitions = ?self.names(&partitions), "partitions asked back");
-                    self.step(Event::Revoked(partitions), commands);
-                }
-                SourceEvent::Lost(partitions) => {
-                    tracing::warn!(worker = self.number, partitions = ?self.names(&partitions), "partitions lost");
-                    self.joined = Joined::Lost;
-                    self.around.metrics.partitions_lost(partitions.len());
-                    // The client said why just before, if it knows.
-                    if self.trouble.is_empty() {
-                        (self.trouble, self.next_step) = (LOST.to_owned(), next_step::LOST);
-                    }
-                    self.note_trouble("partitions_lost", &self.trouble, self.next_step);
-                    self.step(Event::Lost(partitions), commands);
-                }
-                SourceEvent::Trouble { why, next_step } => {
-                    if self.trouble != why {
-                        tracing::warn!(worker = self.number, reason = %why, next_step, "consumer has trouble");
-                        self.note_trouble("consumer", &why, next_step);
-                        (self.trouble, self.next_step) = (why, next_step);
-                    }
-                }
-                // While we join again it may be a request of our own, of before, that the broker takes for a second process.
-                SourceEvent::Stop(StopReason::InstanceFenced { detail }) if self.joined == Joined::Lost => {
-                    let what =
-                        format!("fenced under our instance name while joining again, by a late request of our own or by another process: {detail}");
-                    self.step(Event::Halt(StopReason::Fatal { what }), commands);
-                }
-                SourceEvent::Stop(reason) => self.step(Event::Halt(reason), commands),
-            }
-        }
-        any
-    }
-
-    /// Returns a partition number of which some input topic's partition went to another worker.
-    fn split_task(&self, partitions: &[SourcePartition]) -> Option<i32> {
-        let inputs = self.around.options.inputs.len();
-        let number = |place: &SourcePartition| place.partition;
-        let of = |wanted| partitions.iter().filter(|place| number(place) == wanted).count();
-        partitions.iter().map(number).find(|partition| of(*partition) != inputs).map(transom_sdk::PartitionId::get)
-    }
-
-    fn names(&self, partitions: &[SourcePartition]) -> Vec<String> {
-        partitions.iter().map(|place| format!("{}/{}", self.topic(*place), place.partition)).collect()
-    }
-
-    fn topic(&self, place: SourcePartition) -> &str {
-        self.around.options.inputs.get(usize::from(place.topic.0)).map_or("?", String::as_str)
-    }
-
     /// Hands fetched records to the processor and their fates to the engine; returns whether there were any.
     fn hand_over(&mut self, commands: &mut Vec<Command>) -> bool {
         if !self.engine.wants_records(self.around.clock.now()) {
@@ -497,86 +352,5 @@ impl<S: Source + Send + 'static> WorkerLoop<S> {
         let age = self.around.clock.now().since(batch.opened_at);
         self.around.metrics.committed(&batch.fates, batch.records, self.last_commit.as_secs_f64(), Duration::from_millis(age).as_secs_f64());
         self.show_books();
-    }
-
-    fn show_books(&self) {
-        let unaccounted = self.books.unaccounted();
-        if unaccounted != 0 {
-            tracing::error!(worker = self.number, unaccounted, "records without a fate");
-        }
-        self.around.board.update(self.number, |row| {
-            row.fates = Fate::ALL.iter().map(|fate| (fate.as_str(), self.books.committed.get(*fate))).collect();
-            row.batches_committed = self.books.batches_committed;
-            row.batches_aborted = self.books.batches_aborted;
-            row.unaccounted_records = unaccounted;
-            row.generation = self.generation;
-        });
-    }
-
-    /// Returns who has not settled what, for whom, and what happens next.
-    fn describe(&self, blocked: &Blocked) -> String {
-        let id = &self.transactional_id;
-        let producer = self.watch.producer().map_or_else(String::new, |(id, epoch)| format!(", producer id {id}, epoch {epoch}"));
-        let next = if blocked.is_by_coordinator() {
-            format!("goes on by itself, or ends with exit code 75 after {} s", self.around.options.blocked_budget.as_secs())
-        } else {
-            "goes on by itself".to_owned()
-        };
-        format!("{} (transactional id {id}{producer}); {next}", blocked.describe())
-    }
-
-    fn show(&mut self, blocked: Option<&Blocked>) {
-        let state = self.engine.state(self.around.clock.now());
-        let word = blocked.map_or(state.as_str(), Blocked::state);
-        if state == State::Hunting && self.trouble.is_empty() {
-            self.trouble = "an output was refused; smaller batches until its input is found".to_owned();
-        }
-        let (reason, next_step) = match blocked {
-            Some(blocked) => (self.describe(blocked), next_step::of_blocked(blocked)),
-            None if self.trouble.is_empty() => (String::new(), next_step::of_state(state)),
-            None => (self.trouble.clone(), self.next_step),
-        };
-        if self.shown != Some(word) {
-            match blocked {
-                Some(_) => tracing::warn!(worker = self.number, state = word, reason = %reason, next_step, "state changed"),
-                None => tracing::info!(worker = self.number, state = word, reason = %reason, next_step, "state changed"),
-            }
-            self.shown = Some(word);
-        }
-        let readiness = match state {
-            _ if blocked.is_some() => Readiness::Troubled,
-            State::WaitingForPartitions if self.joined == Joined::No => Readiness::Starting,
-            State::WaitingForPartitions if self.joined == Joined::Lost => Readiness::Troubled,
-            State::Running | State::WaitingForPartitions | State::ResolvingOffsets | State::Hunting => Readiness::Ready,
-            State::Initialising | State::BackingOff | State::InDoubt => Readiness::Troubled,
-            State::Draining | State::Stopped => Readiness::Stopping,
-        };
-        let partitions: Vec<_> = self.engine.partitions().collect();
-        let producer = self.watch.producer();
-        self.around.board.update(self.number, |row| {
-            row.state = word;
-            row.reason = reason;
-            row.next_step = next_step;
-            row.producer_id = producer.map(|(id, _)| id);
-            row.producer_epoch = producer.map(|(_, epoch)| epoch);
-            row.ready = readiness;
-            if row.transactional_id.is_empty() {
-                row.transactional_id = self.transactional_id.to_string();
-                row.incarnation = self.incarnation.to_string();
-            }
-            let mut old = std::mem::take(&mut row.partitions);
-            row.partitions.extend(partitions.iter().map(|(place, offsets)| {
-                let topic = self.topic(*place);
-                let kept = old.iter_mut().find(|row| row.partition == place.partition.get() && row.topic == topic).map(std::mem::take);
-                let mut status = kept.unwrap_or_default();
-                if status.topic.is_empty() {
-                    status = PartitionStatus { topic: topic.to_owned(), partition: place.partition.get(), ..PartitionStatus::default() };
-                }
-                status.committed = offsets.map(|(committed, _)| committed.get());
-                status.position = offsets.map(|(_, position)| position.get());
-                status.work_out_lag();
-                status
-            }));
-        });
     }
 }

@@ -9,8 +9,9 @@
 //! ```
 
 use super::super::*;
-use crate::hunt::{Proof, Refusal, RefusalKind, Refused};
-use crate::identity::Ownership;
+use crate::fate::FateCounts;
+use crate::hunt::{Proof, Refusal, RefusalKind, Refused, Suspect};
+use crate::identity::{OwnerRecord, Ownership};
 use crate::place::TopicId;
 use std::sync::Arc;
 use transom_sdk::PartitionId;

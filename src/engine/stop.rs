@@ -89,6 +89,28 @@ pub enum StopReason {
         /// End of the log, -1 if unknown.
         log_end: i64,
     },
+    /// The bytes at a position cannot be read: a broken checksum, compression or format.
+    #[error("topic {}, partition {}: corrupt data at offset {}, read {tries} times: {reason}", place.topic, place.partition, place.offset)]
+    CorruptData {
+        /// The first offset that was not read.
+        place: Place,
+        /// How often it was fetched.
+        tries: u32,
+        /// The client's words.
+        reason: String,
+    },
+    /// The log was cut below the position, and what was written since took the offsets of what was lost (KIP-320).
+    #[error("topic {}, partition {}: the log was cut below offset {}, where this pipeline would go on, and holds {log_start} to {log_end} now: {reason}", place.topic, place.partition, place.offset)]
+    LogTruncated {
+        /// Where we would read.
+        place: Place,
+        /// First offset of the log, -1 if unknown.
+        log_start: i64,
+        /// End of the log, -1 if unknown.
+        log_end: i64,
+        /// The client's words.
+        reason: String,
+    },
     /// An input's name stands for another topic than the one the group's offsets count in.
     #[error(
         "topic {topic} was deleted and created again: partition {partition}, position {position} of the old topic (id {was}); \

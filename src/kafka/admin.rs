@@ -147,7 +147,7 @@ impl Admin {
 
     /// Returns the last error the client reported by itself, such as a refused password.
     pub(crate) fn last_error(&self) -> Option<ClientError> {
-        self.client.serve(0);
+        self.client.serve_reports();
         self.client.mailbox().last_error()
     }
 
@@ -314,7 +314,7 @@ fn request(
         let mut event: *mut ffi::rd_kafka_event_t = std::ptr::null_mut();
         while event.is_null() && Instant::now() < deadline {
             event = ffi::rd_kafka_queue_poll(queue, 100);
-            client.serve(0);
+            client.serve_reports();
         }
         ffi::rd_kafka_queue_destroy(queue);
         let Some(event) = NonNull::new(event).map(EventBox) else { return Err(ClientError::from_code(code::TIMED_OUT)) };

@@ -265,7 +265,8 @@ impl Broker for KafkaBroker {
             GroupProtocol::Consumer => 1,
         };
         let group = (options.pipeline.as_str(), instance_id.as_deref());
-        let consumer = KafkaConsumer::new(&options.consumer_properties(worker), &options.inputs, group, min_generation).map_err(refused)?;
+        let rules = (min_generation, options.planted);
+        let consumer = KafkaConsumer::new(&options.consumer_properties(worker), &options.inputs, group, rules).map_err(refused)?;
         let producer_options = ProducerOptions {
             properties: options.producer_properties(&transactional_id.to_string()),
             request_properties: options.admin_properties(),

@@ -4,21 +4,33 @@
 //! take its time without nesting. Records are read from each partition's own queue, never from the consumer's: a batch
 //! read there swallows rebalances. The queue must be cut loose before every assign.
 
+mod epochs;
+mod events;
+mod faults;
+mod fetch_error;
+mod partition;
+#[cfg(test)]
+mod tests;
+
+pub(crate) use epochs::Epochs;
+
 use crate::admin::log_bounds;
 use crate::announced::{Announced, GivenBack, Protocol};
 use crate::disposition::code;
 use crate::ffi;
-use crate::handle::{ClientError, Handle, Kind, Nature, Properties, owned};
+use crate::handle::{ClientError, Handle, Kind, Properties, owned};
 use crate::list::{PartitionList, c_string, copy_entries};
 use crate::message::Message;
+use crate::planted::Planted;
 use crate::queue::{Queue, Signal};
 use crate::topic_ids::TopicHandle;
 use libc::c_int;
+use partition::{Partition, Past};
 use std::ffi::{CStr, CString};
 use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use transom_engine::{OwnerRecord, Ownership, SourcePartition, StopReason, TopicId};
+use transom_engine::{Invariant, OwnerRecord, Ownership, SourcePartition, StopReason, TopicId};
 use transom_runtime::{Membership, Source, SourceError, SourceEvent};
 use transom_sdk::{Offset, PartitionId, Record};
 
@@ -29,29 +41,13 @@ const SEEK_TIMEOUT_MS: c_int = 5_000;
 /// How long closing may take; a static member has nothing to tell, a dynamic one sends one request.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// What the last look at a partition's queue brought.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum LastLook {
-    Nothing,
-    Something,
-}
-
-struct Partition {
-    place: SourcePartition,
-    queue: Queue,
-    /// Taken from the queue, not handed over yet; in reverse order, so that the next one is popped.
-    waiting: Vec<Message>,
-    /// Where reading goes on, for assigning anew.
-    next: Offset,
-    last_look: LastLook,
-}
-
 /// A worker's group member; made by `KafkaBroker::connect`.
 pub struct KafkaConsumer {
     // Order matters: messages, queues and topics go before the client.
     partitions: Vec<Partition>,
     events: Option<Queue>,
-    _tracked: Vec<TopicHandle>,
+    /// By `TopicId`: the library tells of a topic's id only for those it has a handle of.
+    tracked: Vec<TopicHandle>,
     client: Arc<Handle>,
     signal: Arc<Signal>,
     group_id: String,
@@ -62,6 +58,7 @@ pub struct KafkaConsumer {
     first: usize,
     taken: Vec<*mut ffi::rd_kafka_message_t>,
     min_generation: i32,
+    planted: Planted,
     /// Why nothing more is committed: a plain offset commit of this membership may still come late (EO-4), or an input is not
     /// the topic it was.
     ended: Option<StopReason>,
@@ -73,8 +70,16 @@ pub struct KafkaConsumer {
 unsafe impl Send for KafkaConsumer {}
 
 impl KafkaConsumer {
-    pub(crate) fn new(properties: &Properties, topics: &[String], group: (&str, Option<&str>), min_generation: i32) -> Result<Self, ClientError> {
+    pub(crate) fn new(
+        properties: &Properties,
+        topics: &[String],
+        group: (&str, Option<&str>),
+        (min_generation, planted): (i32, Planted),
+    ) -> Result<Self, ClientError> {
         let client = Arc::new(Handle::new(Kind::Consumer, properties)?);
+        if planted == Planted::EventsServedElsewhere {
+            client.plant_service_elsewhere();
+        }
         let tracked = topics.iter().map(|topic| TopicHandle::new(&client, topic)).collect::<Result<_, _>>()?;
         let signal = Arc::new(Signal::default());
         // SAFETY: the client is alive; the consumer queue's reference becomes ours.
@@ -85,7 +90,7 @@ impl KafkaConsumer {
         Ok(Self {
             partitions: Vec::new(),
             events,
-            _tracked: tracked,
+            tracked,
             client,
             signal,
             group_id: group.0.to_owned(),
@@ -96,6 +101,7 @@ impl KafkaConsumer {
             first: 0,
             taken: vec![std::ptr::null_mut(); CHUNK],
             min_generation,
+            planted,
             ended: None,
             to_report: Vec::new(),
         })
@@ -118,9 +124,14 @@ impl KafkaConsumer {
     fn list(&self, positions: &[(SourcePartition, Offset)]) -> PartitionList {
         let mut list = PartitionList::new();
         for &(place, offset) in positions {
-            list.add(self.name(place), place.partition.get(), offset.get());
+            list.add_with_epoch(self.name(place), place.partition.get(), offset.get(), self.epoch(place, offset), None);
         }
         list
+    }
+
+    /// Returns the leader epoch that goes with an offset, if it is known.
+    fn epoch(&self, place: SourcePartition, offset: Offset) -> Option<i32> {
+        self.client.mailbox().epochs.of(&self.topics[usize::from(place.topic.0)], place.partition.get(), offset.get())
     }
 
     fn places(&self, list: *const ffi::rd_kafka_topic_partition_list_t) -> Vec<SourcePartition> {
@@ -145,66 +156,15 @@ impl KafkaConsumer {
         }
     }
 
-    fn drop_partitions(&mut self, places: &[SourcePartition]) {
-        self.partitions.retain(|partition| !places.contains(&partition.place));
+    fn drop_partitions(&mut self, places: &[SourcePartition]) -> Vec<Past> {
+        let (dropped, kept): (Vec<_>, Vec<_>) =
+            std::mem::take(&mut self.partitions).into_iter().partition(|partition| places.contains(&partition.place));
+        self.partitions = kept;
+        dropped.into_iter().map(Partition::into_past).collect()
     }
 
-    fn event(&self, event: *mut ffi::rd_kafka_event_t) -> Option<SourceEvent> {
-        // SAFETY: the event is alive until destroyed by the caller.
-        let (kind, error, text) =
-            unsafe { (ffi::rd_kafka_event_type(event), ffi::rd_kafka_event_error(event), owned(ffi::rd_kafka_event_error_string(event))) };
-        match kind {
-            ffi::EVENT_REBALANCE => {
-                // SAFETY: as above; the list belongs to the event.
-                let list = unsafe { ffi::rd_kafka_event_topic_partition_list(event) };
-                let places = self.places(list);
-                // SAFETY: the client is alive.
-                let lost = unsafe { ffi::rd_kafka_assignment_lost(self.client.as_ptr()) } != 0;
-                Some(match error {
-                    code::ASSIGN_PARTITIONS => SourceEvent::Assigned(places),
-                    code::REVOKE_PARTITIONS if lost => SourceEvent::Lost(places),
-                    code::REVOKE_PARTITIONS => SourceEvent::Revoked(places),
-                    other => SourceEvent::Stop(StopReason::Fatal { what: format!("rebalance failed: {}", ClientError::from_code(other)) }),
-                })
-            }
-            ffi::EVENT_ERROR => {
-                // SAFETY: as above.
-                let fatal = unsafe { ffi::rd_kafka_event_error_is_fatal(event) } != 0;
-                let plain = ClientError { text, ..ClientError::from_code(error) };
-                let error = if fatal { self.client.fatal_error().unwrap_or(plain) } else { plain };
-                Some(self.trouble(error))
-            }
-            ffi::EVENT_FETCH => {
-                let what = "a record arrived on the consumer's own queue, past its partition's queue".to_owned();
-                Some(SourceEvent::Stop(StopReason::Fatal { what }))
-            }
-            _ => None,
-        }
-    }
-
-    /// Sorts an error the client reports by itself.
-    fn trouble(&self, error: ClientError) -> SourceEvent {
-        match (error.code, error.nature) {
-            (code::FENCED_INSTANCE_ID, _) => {
-                let name = self.group_instance_id.as_deref().unwrap_or_default();
-                SourceEvent::Stop(StopReason::InstanceFenced { detail: format!("group.instance.id {name} of group {}: {error}", self.group_id) })
-            }
-            (code::TOPIC_AUTHORIZATION_FAILED | code::GROUP_AUTHORIZATION_FAILED | code::CLUSTER_AUTHORIZATION_FAILED, _) => {
-                SourceEvent::Stop(StopReason::NotPermitted { what: error.to_string() })
-            }
-            (_, Nature::Fatal) => SourceEvent::Stop(StopReason::Fatal { what: format!("the consumer cannot go on: {error}") }),
-            (code::MAX_POLL_EXCEEDED, _) => SourceEvent::Trouble {
-                why: error.to_string(),
-                next_step: "the group gave this worker up while one record was processed: make the transform faster or raise timeouts.poll_max",
-            },
-            (_, Nature::RequiresAbort | Nature::Retriable | Nature::Plain) => SourceEvent::Trouble {
-                why: error.to_string(),
-                next_step: "the client goes on trying; if it stays, look at the brokers and the network between",
-            },
-        }
-    }
-
-    /// Reads more of one partition's queue, of which everything was handed over; an error entry becomes a reason to stop, or is logged.
+    /// Reads more of one partition's queue, of which everything was handed over; an error entry becomes a reason to stop, or is
+    /// reported.
     fn refill(&mut self, index: usize) -> Result<(), StopReason> {
         let partition = &mut self.partitions[index];
         // SAFETY: the queue is alive; the buffer has CHUNK places; each returned message is ours.
@@ -212,7 +172,7 @@ impl KafkaConsumer {
         let got = usize::try_from(got).unwrap_or(0);
         // Looked at after the records were taken: a fetch from another topic of this name comes after its id was noted.
         let recreated = self.recreated();
-        let taken = self.taken[..got].iter().rev().filter_map(|&message| {
+        let taken = self.taken[..got].iter().filter_map(|&message| {
             // SAFETY: the batch call gave each of these to us, and each is taken here only.
             unsafe { Message::adopt(message) }
         });
@@ -220,33 +180,8 @@ impl KafkaConsumer {
             taken.for_each(drop);
             return Err(reason);
         }
-        let partition = &mut self.partitions[index];
-        partition.last_look = if got == 0 { LastLook::Nothing } else { LastLook::Something };
-        let mut bad = Vec::new();
-        for message in taken {
-            if message.raw().err == 0 { partition.waiting.push(message) } else { bad.push(message) }
-        }
-        let (place, next) = (partition.place, partition.next);
-        bad.iter().rev().try_for_each(|message| self.partition_error(message, place, next))
-    }
-
-    fn partition_error(&self, message: &Message, place: SourcePartition, position: Offset) -> Result<(), StopReason> {
-        // SAFETY: the message is alive.
-        let text = unsafe { owned(ffi::rd_kafka_message_errstr(message.raw())) };
-        let topic = &self.topics[usize::from(place.topic.0)];
-        match message.raw().err {
-            code::AUTO_OFFSET_RESET => {
-                tracing::error!(topic, partition = place.partition.get(), position = position.get(), reason = %text, "position out of range");
-                let (log_start, log_end) = log_bounds(&self.client, topic, place.partition.get());
-                Err(StopReason::PositionOutOfRange { partition: place, position, log_start, log_end })
-            }
-            code::TOPIC_AUTHORIZATION_FAILED => Err(StopReason::NotPermitted { what: format!("reading topic {topic} is not permitted: {text}") }),
-            other => {
-                let error = ClientError::from_code(other).name;
-                tracing::warn!(topic, partition = place.partition.get(), error, reason = %text, "fetch failed; the client goes on trying");
-                Ok(())
-            }
-        }
+        let errors = self.partitions[index].sort(taken, Instant::now);
+        errors.into_iter().try_for_each(|entry| self.partition_error(index, entry))
     }
 
     /// Returns the reason to stop if an input is not the topic it was.
@@ -257,21 +192,60 @@ impl KafkaConsumer {
         Some(recreated.reason(reading, |topic, partition| log_bounds(&self.client, topic, partition)))
     }
 
+    /// Seeks; returns whether the library took it for every partition.
+    fn sought(&mut self, positions: &[(SourcePartition, Offset)]) -> bool {
+        let list = self.list(positions);
+        // SAFETY: client and list are alive. What was fetched before the seek is dropped by the library. An offset with a leader
+        // epoch is fetched only when the leader has said that its log was not cut below it (`rd_kafka_offset_validate`).
+        let result = ClientError::check(unsafe { ffi::rd_kafka_seek_partitions(self.client.as_ptr(), list.as_ptr(), SEEK_TIMEOUT_MS) });
+        let taken = result.is_ok() && list.entries().iter().all(|entry| entry.code == 0);
+        for index in 0..self.partitions.len() {
+            let place = self.partitions[index].place;
+            if let Some(&(_, next)) = positions.iter().find(|(sought, _)| *sought == place) {
+                let epoch = self.epoch(place, next);
+                self.partitions[index].sought(next, epoch, taken);
+            }
+        }
+        taken
+    }
+
     /// Assigns anew from the given positions: what a seek is when the library refuses it.
     fn assign_anew(&mut self, positions: &[(SourcePartition, Offset)]) -> Result<(), SourceError> {
         let places: Vec<_> = positions.iter().map(|(place, _)| *place).collect();
         if self.is_cooperative() {
-            self.drop_partitions(&places);
+            let old = self.drop_partitions(&places);
             let list = self.list(positions);
             // SAFETY: client and list are alive.
             let gone = ClientError::check(unsafe { ffi::rd_kafka_incremental_unassign(self.client.as_ptr(), list.as_ptr()) });
             gone.map_err(|error| SourceError { what: format!("unassigning to seek failed: {error}") })?;
-            return self.assign(positions);
+            return self.assign_with(positions, old);
         }
         let kept = self.partitions.iter().filter(|partition| !places.contains(&partition.place)).map(|partition| (partition.place, partition.next));
         let all: Vec<_> = positions.iter().copied().chain(kept).collect();
-        self.partitions.clear();
-        self.assign(&all)
+        let old = std::mem::take(&mut self.partitions).into_iter().map(Partition::into_past).collect();
+        self.assign_with(&all, old)
+    }
+
+    /// Assigns; the same partitions' troubles go on.
+    fn assign_with(&mut self, positions: &[(SourcePartition, Offset)], mut old: Vec<Past>) -> Result<(), SourceError> {
+        for &(place, next) in positions {
+            let queue = self.open_queue(place)?;
+            let mut partition = Partition::new(place, queue, next, self.epoch(place, next));
+            if let Some(past) = old.iter().position(|past| past.place == place) {
+                partition.inherit(old.swap_remove(past));
+            }
+            self.partitions.push(partition);
+        }
+        let list = self.list(positions);
+        // SAFETY: client and list are alive; the list is copied.
+        let result = unsafe {
+            if self.is_cooperative() {
+                ClientError::check(ffi::rd_kafka_incremental_assign(self.client.as_ptr(), list.as_ptr()))
+            } else {
+                ClientError::check_code(ffi::rd_kafka_assign(self.client.as_ptr(), list.as_ptr()))
+            }
+        };
+        result.map_err(|error| SourceError { what: format!("assigning failed: {error}") })
     }
 }
 
@@ -344,19 +318,24 @@ impl Source for KafkaConsumer {
     }
 
     fn fetch(&mut self, records_max: usize, handler: &mut dyn FnMut(SourcePartition, &Record<'_>) -> ControlFlow<()>) -> Result<usize, StopReason> {
+        self.try_again()?;
         let mut handed = 0;
         let count = self.partitions.len();
         self.first = if count == 0 { 0 } else { (self.first + 1) % count };
         for turn in 0..count {
             let index = (self.first + turn) % count;
-            if self.partitions[index].waiting.is_empty() {
+            if self.partitions[index].may_be_read() {
                 self.refill(index)?;
             }
             let partition = &mut self.partitions[index];
             let topic = self.topics[usize::from(partition.place.topic.0)].as_str();
-            while let Some(message) = partition.waiting.pop() {
+            while let Some(message) = partition.pop() {
                 let raw = message.raw();
-                let Some(offset) = Offset::new(raw.offset) else { continue };
+                let Some(offset) = Offset::new(raw.offset) else {
+                    return Err(StopReason::Bug {
+                        what: format!("topic {topic}, partition {}: a record has the offset {}", partition.place.partition, raw.offset),
+                    });
+                };
                 let mut headers = Vec::new();
                 message.headers(&mut headers);
                 let record = Record::new(topic, partition.place.partition, offset)
@@ -364,7 +343,9 @@ impl Source for KafkaConsumer {
                     .with_value(message.bytes(raw.payload, raw.len))
                     .with_timestamp(message.timestamp())
                     .with_headers(&headers);
-                partition.next = offset.next();
+                if partition.handed_over(offset, message.leader_epoch()) {
+                    self.to_report.push(SourceEvent::FetchRecovered(partition.place));
+                }
                 handed += 1;
                 if handler(partition.place, &record).is_break() || handed >= records_max {
                     return Ok(handed);
@@ -394,7 +375,7 @@ impl Source for KafkaConsumer {
         let mut list = PartitionList::new();
         for (place, offset, owner) in offsets {
             let metadata = self.client.mailbox().topics.stamped(owner, &self.topics[usize::from(place.topic.0)]);
-            list.add_with_metadata(self.name(*place), place.partition.get(), offset.get(), Some(&metadata));
+            list.add_with_epoch(self.name(*place), place.partition.get(), offset.get(), self.epoch(*place, *offset), Some(&metadata));
         }
         let guard = &self.client.mailbox().guard;
         guard.begin();
@@ -415,42 +396,19 @@ impl Source for KafkaConsumer {
     }
 
     fn assign(&mut self, positions: &[(SourcePartition, Offset)]) -> Result<(), SourceError> {
-        for &(place, next) in positions {
-            let queue = self.open_queue(place)?;
-            self.partitions.push(Partition { place, queue, waiting: Vec::new(), next, last_look: LastLook::Something });
-        }
-        let list = self.list(positions);
-        // SAFETY: client and list are alive; the list is copied.
-        let result = unsafe {
-            if self.is_cooperative() {
-                ClientError::check(ffi::rd_kafka_incremental_assign(self.client.as_ptr(), list.as_ptr()))
-            } else {
-                ClientError::check_code(ffi::rd_kafka_assign(self.client.as_ptr(), list.as_ptr()))
-            }
-        };
-        result.map_err(|error| SourceError { what: format!("assigning failed: {error}") })
+        self.assign_with(positions, Vec::new())
     }
 
     fn seek(&mut self, positions: &[(SourcePartition, Offset)]) -> Result<(), SourceError> {
-        for partition in &mut self.partitions {
-            if let Some(&(_, next)) = positions.iter().find(|(place, _)| *place == partition.place) {
-                partition.waiting.clear();
-                partition.next = next;
-                partition.last_look = LastLook::Something;
-            }
-        }
-        let list = self.list(positions);
-        // SAFETY: client and list are alive. What was fetched before the seek is dropped by the library.
-        let result = ClientError::check(unsafe { ffi::rd_kafka_seek_partitions(self.client.as_ptr(), list.as_ptr(), SEEK_TIMEOUT_MS) });
-        if result.is_ok() && list.entries().iter().all(|entry| entry.code == 0) {
+        if self.sought(positions) {
             return Ok(());
         }
-        tracing::debug!(?result, "seek refused; assigning anew");
+        tracing::debug!("seek refused; assigning anew");
         self.assign_anew(positions)
     }
 
     fn give_back(&mut self, places: &[SourcePartition]) -> Result<(), SourceError> {
-        self.drop_partitions(places);
+        let _ = self.drop_partitions(places);
         if self.announced.give_back(places) == GivenBack::Already {
             return Ok(());
         }
@@ -466,6 +424,18 @@ impl Source for KafkaConsumer {
             }
         };
         result.map_err(|error| SourceError { what: format!("giving partitions back failed: {error}") })
+    }
+
+    fn will_commit(&mut self, offsets: &[(SourcePartition, Offset, OwnerRecord)]) {
+        for (place, offset, _) in offsets {
+            let Some(partition) = self.partitions.iter().find(|partition| partition.place == *place) else { continue };
+            let is_in_log = self.planted == Planted::ErrorsMovePositions || offset.get() <= partition.log_end();
+            Invariant::NoGap.assert(is_in_log, || format!("{place}: {offset} would be committed, the log ends at {}", partition.log_end()));
+            if *offset == partition.next {
+                let topic = &self.topics[usize::from(place.topic.0)];
+                self.client.mailbox().epochs.note(topic, place.partition.get(), offset.get(), partition.leader_epoch);
+            }
+        }
     }
 
     fn membership(&mut self) -> Option<Membership> {
@@ -487,17 +457,37 @@ impl Source for KafkaConsumer {
     }
 
     fn quiet_position(&mut self, place: SourcePartition) -> Option<Offset> {
-        let partition = self.partitions.iter().find(|partition| partition.place == place)?;
-        if partition.last_look != LastLook::Nothing || !partition.waiting.is_empty() {
+        let index = self.partitions.iter().position(|partition| partition.place == place)?;
+        if !self.partitions[index].is_quiet() {
             return None;
         }
-        let list = self.list(&[(place, Offset::ZERO)]);
-        // SAFETY: client and list are alive; the offsets are written into the list.
-        let code = unsafe { ffi::rd_kafka_position(self.client.as_ptr(), list.as_ptr()) };
-        let entry = list.entries().into_iter().next()?;
-        let position = Offset::new(entry.offset)?;
+        let found = self.client_position(place);
+        let partition = &mut self.partitions[index];
+        if let Some((.., end)) = found {
+            partition.saw_end(end);
+        }
+        if self.planted == Planted::ErrorsMovePositions {
+            return found.map(|(position, ..)| position).filter(|position| *position >= partition.next);
+        }
+        if partition.looked_at() {
+            self.to_report.push(SourceEvent::FetchRecovered(place));
+        }
+        if partition.is_doubtful() {
+            // An error came from the queue: control records can be told from it only when they are fetched again.
+            let next = partition.next;
+            if let Err(error) = self.seek(&[(place, next)]) {
+                self.to_report.push(SourceEvent::Stop(StopReason::Fatal { what: error.to_string() }));
+            }
+            return None;
+        }
+        let (position, leader_epoch, _) = found?;
         let same_topic = self.client.mailbox().topics.recreated().is_none();
-        (code == 0 && entry.code == 0 && same_topic && position >= partition.next).then_some(position)
+        let is_behind_control_records = position > partition.next && position.get() <= partition.log_end();
+        if !(same_topic && is_behind_control_records) {
+            return None;
+        }
+        (partition.next, partition.leader_epoch) = (position, leader_epoch);
+        Some(position)
     }
 
     fn close(&mut self) {

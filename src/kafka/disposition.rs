@@ -5,6 +5,8 @@ use transom_engine::{Disposition, RefusalKind};
 
 /// librdkafka's codes that need an answer of their own. Negative: the library's; positive: the broker's.
 pub(crate) mod code {
+    pub(crate) const BAD_MSG: i32 = -199;
+    pub(crate) const BAD_COMPRESSION: i32 = -198;
     pub(crate) const TRANSPORT: i32 = -195;
     pub(crate) const CRIT_SYS_RESOURCE: i32 = -194;
     pub(crate) const UNKNOWN_PARTITION: i32 = -190;
@@ -16,11 +18,14 @@ pub(crate) mod code {
     pub(crate) const SSL: i32 = -181;
     pub(crate) const ASSIGN_PARTITIONS: i32 = -175;
     pub(crate) const REVOKE_PARTITIONS: i32 = -174;
+    pub(crate) const NOT_IMPLEMENTED: i32 = -170;
     pub(crate) const AUTHENTICATION: i32 = -169;
+    pub(crate) const UNDERFLOW: i32 = -155;
     pub(crate) const MAX_POLL_EXCEEDED: i32 = -147;
     pub(crate) const FENCED: i32 = -144;
     pub(crate) const AUTO_OFFSET_RESET: i32 = -140;
     pub(crate) const INVALID_DIFFERENT_RECORD: i32 = -138;
+    pub(crate) const CORRUPT_MESSAGE: i32 = 2;
     pub(crate) const UNKNOWN_TOPIC_OR_PART: i32 = 3;
     pub(crate) const MSG_SIZE_TOO_LARGE: i32 = 10;
     pub(crate) const RECORD_LIST_TOO_LARGE: i32 = 18;
@@ -143,6 +148,11 @@ mod tests {
         for (code, name) in [
             (code::MAX_POLL_EXCEEDED, "_MAX_POLL_EXCEEDED"),
             (code::FENCED, "_FENCED"),
+            (code::BAD_MSG, "_BAD_MSG"),
+            (code::BAD_COMPRESSION, "_BAD_COMPRESSION"),
+            (code::NOT_IMPLEMENTED, "_NOT_IMPLEMENTED"),
+            (code::UNDERFLOW, "_UNDERFLOW"),
+            (code::CORRUPT_MESSAGE, "INVALID_MSG"),
             (code::AUTO_OFFSET_RESET, "_AUTO_OFFSET_RESET"),
             (code::AUTHENTICATION, "_AUTHENTICATION"),
             (code::SSL, "_SSL"),

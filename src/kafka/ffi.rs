@@ -72,10 +72,21 @@ pub struct rd_kafka_metadata_broker_t {
 }
 
 #[repr(C)]
+pub struct rd_kafka_metadata_partition_t {
+    pub id: i32,
+    pub err: i32,
+    pub leader: i32,
+    pub replica_cnt: c_int,
+    pub replicas: *mut i32,
+    pub isr_cnt: c_int,
+    pub isrs: *mut i32,
+}
+
+#[repr(C)]
 pub struct rd_kafka_metadata_topic_t {
     pub topic: *mut c_char,
     pub partition_cnt: c_int,
-    pub partitions: *mut c_void,
+    pub partitions: *mut rd_kafka_metadata_partition_t,
     pub err: i32,
 }
 
@@ -208,8 +219,13 @@ unsafe extern "C" {
         partition: i32,
     ) -> *mut rd_kafka_topic_partition_t;
 
+    pub fn rd_kafka_topic_partition_set_leader_epoch(partition: *mut rd_kafka_topic_partition_t, epoch: i32);
+    pub fn rd_kafka_topic_partition_get_leader_epoch(partition: *const rd_kafka_topic_partition_t) -> i32;
+
     pub fn rd_kafka_queue_new(rk: *mut rd_kafka_t) -> *mut rd_kafka_queue_t;
     pub fn rd_kafka_queue_destroy(queue: *mut rd_kafka_queue_t);
+    #[cfg(test)]
+    pub fn rd_kafka_queue_length(queue: *mut rd_kafka_queue_t) -> size_t;
     pub fn rd_kafka_queue_get_consumer(rk: *mut rd_kafka_t) -> *mut rd_kafka_queue_t;
     pub fn rd_kafka_queue_get_partition(rk: *mut rd_kafka_t, topic: *const c_char, partition: i32) -> *mut rd_kafka_queue_t;
     pub fn rd_kafka_queue_forward(from: *mut rd_kafka_queue_t, to: *mut rd_kafka_queue_t);
@@ -263,6 +279,9 @@ unsafe extern "C" {
     pub fn rd_kafka_consumer_group_metadata_generation_id(metadata: *const rd_kafka_consumer_group_metadata_t) -> i32;
     pub fn rd_kafka_consumer_group_metadata_destroy(metadata: *mut rd_kafka_consumer_group_metadata_t);
 
+    pub fn rd_kafka_get_watermark_offsets(rk: *mut rd_kafka_t, topic: *const c_char, partition: i32, low: *mut i64, high: *mut i64) -> i32;
+
+    pub fn rd_kafka_message_leader_epoch(message: *const rd_kafka_message_t) -> i32;
     pub fn rd_kafka_message_destroy(message: *mut rd_kafka_message_t);
     pub fn rd_kafka_message_errstr(message: *const rd_kafka_message_t) -> *const c_char;
     pub fn rd_kafka_message_timestamp(message: *const rd_kafka_message_t, kind: *mut c_int) -> i64;
@@ -422,6 +441,8 @@ mod tests {
         assert_eq!(align_of::<rd_kafka_vu_t>(), align_of::<generated::rd_kafka_vu_t>());
         assert_eq!(size_of::<rd_kafka_metadata_t>(), size_of::<generated::rd_kafka_metadata>());
         assert_eq!(size_of::<rd_kafka_metadata_topic_t>(), size_of::<generated::rd_kafka_metadata_topic>());
+        assert_eq!(size_of::<rd_kafka_metadata_partition_t>(), size_of::<generated::rd_kafka_metadata_partition>());
+        assert_eq!(offset_of!(rd_kafka_metadata_partition_t, replica_cnt), offset_of!(generated::rd_kafka_metadata_partition, replica_cnt));
     }
 
     #[test]

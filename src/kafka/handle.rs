@@ -1,5 +1,6 @@
 //! One client handle: configuration in, errors out, callbacks contained.
 
+use crate::consumer::Epochs;
 use crate::disposition::code;
 use crate::ffi;
 use crate::guard::{Guard, attach};
@@ -8,6 +9,7 @@ use crate::topic_ids::TopicIds;
 use libc::{c_char, c_int, c_void, size_t};
 use std::ffi::CStr;
 use std::ptr::NonNull;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -162,6 +164,8 @@ pub(crate) struct Mailbox {
     pub(crate) guard: Guard,
     /// Ids of the topics a consumer reads.
     pub(crate) topics: TopicIds,
+    /// Leader epochs of the offsets a consumer reads and commits.
+    pub(crate) epochs: Epochs,
 }
 
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
@@ -204,7 +208,10 @@ impl Mailbox {
 /// An owned client.
 pub(crate) struct Handle {
     rk: NonNull<ffi::rd_kafka_t>,
+    kind: Kind,
     mailbox: Arc<Mailbox>,
+    /// The rule of [`Handle::serve_reports`], switched off by a test.
+    is_served_elsewhere: AtomicBool,
 }
 
 // SAFETY: librdkafka handles may be used from any thread; the mailbox is synchronised.
@@ -281,7 +288,7 @@ impl Handle {
                 }
                 return Err(configuration(owned(text.as_ptr())));
             };
-            Ok(Self { rk, mailbox })
+            Ok(Self { rk, kind, mailbox, is_served_elsewhere: AtomicBool::new(false) })
         }
     }
 
@@ -294,9 +301,30 @@ impl Handle {
     }
 
     /// Serves callbacks, waiting at most this long.
+    ///
+    /// # Panics
+    /// On a group member's handle. Its queue is the group's (`rd_kafka_poll_set_consumer`): without a rebalance callback the library
+    /// would answer an assignment that waits there by giving it back, and throw it away with every other event, fatal ones too
+    /// (`rd_kafka_poll_cb`). Only the worker's thread takes events from it, one by one.
     pub(crate) fn serve(&self, timeout_ms: i32) {
+        assert!(
+            self.kind != Kind::Consumer || self.is_served_elsewhere.load(Ordering::Relaxed),
+            "a group member's events are served by its worker only"
+        );
         // SAFETY: the handle is alive.
         unsafe { ffi::rd_kafka_poll(self.as_ptr(), timeout_ms) };
+    }
+
+    /// Serves callbacks without waiting, where somebody asks over this handle: not on a group member's, whose events are its worker's.
+    pub(crate) fn serve_reports(&self) {
+        if self.kind != Kind::Consumer || self.is_served_elsewhere.load(Ordering::Relaxed) {
+            self.serve(0);
+        }
+    }
+
+    /// Switches the rule of [`Handle::serve_reports`] off, for a test that must notice.
+    pub(crate) fn plant_service_elsewhere(&self) {
+        self.is_served_elsewhere.store(true, Ordering::Relaxed);
     }
 
     /// Returns how many messages are queued or unacknowledged.

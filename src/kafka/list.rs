@@ -16,6 +16,8 @@ pub(crate) struct PartitionEntry {
     pub(crate) partition: i32,
     pub(crate) offset: i64,
     pub(crate) metadata: Vec<u8>,
+    /// Leader epoch of what stands before the offset, -1 if not known (KIP-320).
+    pub(crate) leader_epoch: i32,
     pub(crate) code: i32,
 }
 
@@ -27,15 +29,19 @@ impl PartitionList {
     }
 
     pub(crate) fn add(&mut self, topic: &CStr, partition: i32, offset: i64) {
-        self.add_with_metadata(topic, partition, offset, None);
+        self.add_with_epoch(topic, partition, offset, None, None);
     }
 
-    pub(crate) fn add_with_metadata(&mut self, topic: &CStr, partition: i32, offset: i64, metadata: Option<&str>) {
+    /// Adds an element with the leader epoch of what stands before its offset, and with metadata.
+    pub(crate) fn add_with_epoch(&mut self, topic: &CStr, partition: i32, offset: i64, leader_epoch: Option<i32>, metadata: Option<&str>) {
         // SAFETY: the list is ours and alive; the topic is copied. The returned element is valid until the next add. The
         // metadata is malloc'ed because librdkafka frees it with the list.
         unsafe {
             let element = ffi::rd_kafka_topic_partition_list_add(self.list.as_ptr(), topic.as_ptr(), partition);
             (*element).offset = offset;
+            if let Some(epoch) = leader_epoch {
+                ffi::rd_kafka_topic_partition_set_leader_epoch(element, epoch);
+            }
             if let Some(metadata) = metadata {
                 let copy = libc::malloc(metadata.len().max(1));
                 assert!(!copy.is_null(), "out of memory");
@@ -85,6 +91,7 @@ pub(crate) unsafe fn copy_entries(list: *const ffi::rd_kafka_topic_partition_lis
 pub(crate) unsafe fn copy_entry(element: *const ffi::rd_kafka_topic_partition_t) -> PartitionEntry {
     // SAFETY: promised by the caller; the topic is a C string, the metadata has `metadata_size` bytes.
     unsafe {
+        let leader_epoch = ffi::rd_kafka_topic_partition_get_leader_epoch(element);
         let element = &*element;
         let metadata = if element.metadata.is_null() {
             Vec::new()
@@ -92,7 +99,7 @@ pub(crate) unsafe fn copy_entry(element: *const ffi::rd_kafka_topic_partition_t)
             std::slice::from_raw_parts(element.metadata.cast::<u8>(), element.metadata_size).to_vec()
         };
         let topic = CStr::from_ptr(element.topic).to_string_lossy().into_owned();
-        PartitionEntry { topic, partition: element.partition, offset: element.offset, metadata, code: element.err }
+        PartitionEntry { topic, partition: element.partition, offset: element.offset, metadata, leader_epoch, code: element.err }
     }
 }
 

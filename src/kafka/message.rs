@@ -38,6 +38,12 @@ impl Message {
         (kind != 0 && milliseconds >= 0).then(|| Timestamp::from_millis(milliseconds))
     }
 
+    /// Returns the epoch of the leader that wrote the record, -1 if it is not known (KIP-320).
+    pub(crate) fn leader_epoch(&self) -> i32 {
+        // SAFETY: the message is alive.
+        unsafe { ffi::rd_kafka_message_leader_epoch(self.0.as_ptr()) }
+    }
+
     /// Returns whether the record surely has no headers: looked up where they would begin, since the library makes and
     /// destroys a buffer to tell, which is a tenth of what copying a record costs.
     ///

@@ -19,6 +19,10 @@ pub enum Planted {
     FirstOutputTwice,
     /// A commit without an answer counts as aborted (EO-5).
     UnknownIsAborted,
+    /// The client's own position is believed also behind an error (EO-3).
+    ErrorsMovePositions,
+    /// Whoever asks over the consumer's handle serves its events too, and throws them away.
+    EventsServedElsewhere,
     /// No rule: the first batch is begun and aborted after its first output, a thousand times, before it is sent.
     AbortsAtOnce {
         /// How long after the first output.

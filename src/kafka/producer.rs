@@ -260,7 +260,8 @@ impl KafkaProducer {
         for (place, offset, owner) in &sealed.offsets {
             let name = &self.input_names[usize::from(place.topic.0)];
             let ahead = i64::from(self.options.planted == Planted::OffsetsOneAhead);
-            offsets.add_with_metadata(name, place.partition.get(), offset.get() + ahead, Some(&stamp(owner, place)));
+            let epoch = self.group_client.mailbox().epochs.of(&self.options.inputs[usize::from(place.topic.0)], place.partition.get(), offset.get());
+            offsets.add_with_epoch(name, place.partition.get(), offset.get() + ahead, epoch, Some(&stamp(owner, place)));
         }
         offsets
     }

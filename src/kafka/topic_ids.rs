@@ -145,6 +145,26 @@ impl TopicHandle {
     }
 }
 
+impl TopicHandle {
+    /// Returns how many replicas a partition has, as far as the cluster answers in time.
+    pub(crate) fn replicas(&self, client: &Handle, partition: i32, timeout: Duration) -> Option<usize> {
+        let mut metadata: *const ffi::rd_kafka_metadata_t = std::ptr::null();
+        let timeout_ms = i32::try_from(timeout.as_millis()).unwrap_or(i32::MAX);
+        // SAFETY: client and topic are alive; the result is ours, read within its counts and freed below.
+        unsafe {
+            ClientError::check_code(ffi::rd_kafka_metadata(client.as_ptr(), 0, self.0.as_ptr(), &raw mut metadata, timeout_ms)).ok()?;
+            let topics = usize::try_from((*metadata).topic_cnt).unwrap_or(0);
+            let of_topic = |index: usize| {
+                let topic = &*(*metadata).topics.add(index);
+                (0..usize::try_from(topic.partition_cnt).unwrap_or(0)).map(|index| &*topic.partitions.add(index))
+            };
+            let found = (0..topics).flat_map(of_topic).find(|found| found.id == partition).map(|found| found.replica_cnt);
+            ffi::rd_kafka_metadata_destroy(metadata);
+            found.and_then(|count| usize::try_from(count).ok())
+        }
+    }
+}
+
 impl Drop for TopicHandle {
     fn drop(&mut self) {
         // SAFETY: the reference is ours and not used after this.

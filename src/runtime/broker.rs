@@ -48,6 +48,19 @@ pub enum SourceEvent {
     Revoked(Vec<SourcePartition>),
     /// Partitions are gone; acknowledge with [`Source::give_back`].
     Lost(Vec<SourcePartition>),
+    /// A partition cannot be fetched; it is tried again from the same record.
+    FetchFailed {
+        /// Which one.
+        partition: SourcePartition,
+        /// The first offset that is not read yet.
+        position: Offset,
+        /// Name of the error, such as `CORRUPT_MESSAGE`; one of the client's or the broker's.
+        error: String,
+        /// The client's words.
+        why: String,
+    },
+    /// What stood in the way of fetching a partition is over.
+    FetchRecovered(SourcePartition),
     /// Something is wrong and the client goes on trying.
     Trouble {
         /// What, for people.
@@ -115,10 +128,18 @@ pub trait Source {
     /// When the client refuses.
     fn give_back(&mut self, partitions: &[SourcePartition]) -> Result<(), SourceError>;
 
+    /// Takes note that these offsets are about to be committed, before the next record is handed over: what belongs to them
+    /// travels with them.
+    ///
+    /// # Panics
+    /// EO-3: when one lies beyond the end of its log.
+    fn will_commit(&mut self, offsets: &[(SourcePartition, Offset, OwnerRecord)]);
+
     /// Returns our standing in the group, or `None` when the broker would not check it (EO-2).
     fn membership(&mut self) -> Option<Membership>;
 
-    /// Returns the client's own position if nothing fetched waits for this partition: it steps over control records.
+    /// Returns the position behind control records, if nothing fetched waits for this partition and nothing but control records
+    /// can have moved it there: an error that came from its queue is no record, and moves nothing.
     fn quiet_position(&mut self, partition: SourcePartition) -> Option<Offset>;
 
     /// Leaves the group, unless a static member, and closes.

@@ -32,6 +32,13 @@ struct PartitionLabel {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct FetchErrorLabel {
+    topic: String,
+    /// Bounded: the names of the client's and the broker's errors.
+    error: String,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct StateLabel {
     worker: u16,
     state: &'static str,
@@ -48,6 +55,8 @@ pub struct Metrics {
     recycled: Family<ReasonLabel, Counter>,
     refused: Family<ReasonLabel, Counter>,
     partitions_lost: Counter,
+    fetch_errors: Family<FetchErrorLabel, Counter>,
+    passed_over: Counter,
     lag: Family<PartitionLabel, Gauge>,
     blocked: Family<PartitionLabel, Gauge>,
     unaccounted: Gauge,
@@ -75,6 +84,7 @@ impl Metrics {
         let (recycled, lag, unaccounted, state) = (Family::default(), Family::default(), Gauge::default(), Family::default());
         let blocked = Family::<PartitionLabel, Gauge>::default();
         let partitions_lost = Counter::default();
+        let (fetch_errors, passed_over) = (Family::<FetchErrorLabel, Counter>::default(), Counter::default());
         let mut registry = Registry::with_prefix("transom");
         registry.register("records", "committed input records by fate", records.clone());
         registry.register("transactions", "transactions by outcome", transactions.clone());
@@ -88,6 +98,12 @@ impl Metrics {
         );
         registry.register("outputs_refused", "outputs and dead letters that the broker refused, their input found", refused.clone());
         registry.register("partitions_lost", "partitions that were somebody else's before they were given back", partitions_lost.clone());
+        registry.register("fetch_errors", "errors that came where records of an input should; nothing is lost by one", fetch_errors.clone());
+        registry.register(
+            "records_passed_over",
+            "fetched records of partitions that were not ours by then; their owner reads them",
+            passed_over.clone(),
+        );
         registry.register("lag_records", "last stable offset minus committed offset, in offsets", lag.clone());
         registry.register_with_unit(
             "input_blocked",
@@ -106,6 +122,8 @@ impl Metrics {
             recycled,
             refused,
             partitions_lost,
+            fetch_errors,
+            passed_over,
             lag,
             blocked,
             unaccounted,
@@ -141,6 +159,14 @@ impl Metrics {
 
     pub(crate) fn partitions_lost(&self, count: usize) {
         self.partitions_lost.inc_by(u64::try_from(count).unwrap_or(u64::MAX));
+    }
+
+    pub(crate) fn fetch_failed(&self, topic: &str, error: &str) {
+        self.fetch_errors.get_or_create(&FetchErrorLabel { topic: topic.to_owned(), error: error.to_owned() }).inc();
+    }
+
+    pub(crate) fn records_passed_over(&self, count: u64) {
+        self.passed_over.inc_by(count);
     }
 
     /// Returns the exposition text (OpenMetrics), with gauges as of `status`.

@@ -53,3 +53,7 @@ pub(crate) const RECYCLED: &str = "none: the next batch went out on a new produc
 
 /// The producer cannot be initialised yet.
 pub(crate) const NOT_INITIALISED: &str = "the worker goes on trying; look at the brokers and at the transaction coordinator";
+
+/// A partition of an input cannot be fetched.
+pub(crate) const FETCH_FAILING: &str =
+    "none for an error that passes: the partition is fetched again from the same record; if it stays, look at the log of the partition's leader";

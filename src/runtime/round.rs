@@ -3,7 +3,7 @@
 use crate::processing::Processing;
 use std::ops::ControlFlow;
 use std::time::{Duration, Instant};
-use transom_engine::{FateCounts, Handed, Room, SourcePartition, StopReason, Worker};
+use transom_engine::{FateCounts, Handed, Invariant, Room, SourcePartition, StopReason, Worker};
 use transom_sdk::{Offset, OutputBuffer, Record};
 
 /// Longest time spent on records before the worker looks at events again; slow transforms must not starve a rebalance.
@@ -15,6 +15,8 @@ pub(crate) struct Round<'a> {
     pub(crate) handed: Vec<Handed>,
     /// Why the worker must stop after what was handed over.
     pub(crate) stop: Option<StopReason>,
+    /// Records of partitions that are not ours to process now; the client fetches them again if they come to be.
+    pub(crate) not_ours: u64,
     /// While the culprit of a refused batch is looked for, batches are small.
     room: Option<Room<'a>>,
     look: Look,
@@ -54,7 +56,7 @@ impl Look {
 
 impl<'a> Round<'a> {
     pub(crate) fn new(engine: &'a Worker) -> Self {
-        Self { engine, handed: Vec::new(), stop: None, room: engine.room(), look: Look::new(Instant::now()) }
+        Self { engine, handed: Vec::new(), stop: None, not_ours: 0, room: engine.room(), look: Look::new(Instant::now()) }
     }
 
     /// Processes one record into the batch; breaks when the round's time is over or the worker must stop.
@@ -71,8 +73,13 @@ impl<'a> Round<'a> {
             Some(at) => Some(self.handed[at].next),
             None => self.engine.position(place),
         };
-        // Fetched before a rewind or a revoke: not ours to process now; the client fetches it again if it should be.
-        let Some(expected) = expected.filter(|expected| record.offset() >= *expected) else { return ControlFlow::Continue(()) };
+        let Some(expected) = expected else {
+            self.not_ours += 1;
+            return ControlFlow::Continue(());
+        };
+        // A rewind seeks, and a seek throws away what was fetched before it. So a record below the position was passed over by
+        // whoever moved the position, and to drop it here would lose it.
+        Invariant::NoGap.assert(record.offset() >= expected, || format!("{place}: record {} comes when {expected} is expected", record.offset()));
         let source = u32::try_from(sources.len()).unwrap_or(u32::MAX);
         let before = outputs.byte_len();
         let fate = match self.engine.hunt().sentence(place, record.offset()) {

@@ -64,6 +64,16 @@ pub(crate) fn of_stop(reason: &StopReason) -> (Code, &'static str) {
             Code::DataStopped,
             "records were deleted before they were read; the offset has not moved: decide where to go on with kafka-consumer-groups --reset-offsets",
         ),
+        StopReason::CorruptData { .. } => (
+            Code::DataStopped,
+            "the offset has not moved; look at the log segment on the partition's leader (kafka-dump-log.sh --deep-iteration --files …), let another \
+             replica lead if one is whole, or decide what to skip with kafka-consumer-groups --reset-offsets",
+        ),
+        StopReason::LogTruncated { .. } => (
+            Code::DataStopped,
+            "the cluster lost acknowledged records (an unclean election, or a restored disk); the offset has not moved: decide where to go on with \
+             kafka-consumer-groups --reset-offsets, and compare the outputs with their source",
+        ),
         StopReason::TopicRecreated { .. } => (
             Code::DataStopped,
             "start it again: it reads the new topic from its beginning if the old offsets went with the old topic; if it stops again, decide \

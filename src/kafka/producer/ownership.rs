@@ -106,7 +106,10 @@ impl KafkaProducer {
                 tracing::debug!(topic = entry.topic, "the topic's id is not known yet");
                 OwnerSeen::Unanswered
             }
-            (Some(_), Some(_)) | (None, _) => OwnerSeen::At(offset, owner),
+            (Some(_), Some(_)) | (None, _) => {
+                self.group_client.mailbox().epochs.note(&entry.topic, entry.partition, offset.get(), entry.leader_epoch);
+                OwnerSeen::At(offset, owner)
+            }
         }
     }
 

@@ -55,7 +55,7 @@ impl<S: Source + Send + 'static> WorkerLoop<S> {
         }
     }
 
-    fn note_trouble(&self, what: &'static str, reason: &str, next_step: &'static str) {
+    pub(super) fn note_trouble(&self, what: &'static str, reason: &str, next_step: &'static str) {
         let trouble = Trouble { what, reason: reason.to_owned(), next_step, at_ms: Clock::wall().as_millis() };
         self.around.board.update(self.number, |row| row.last_trouble = Some(trouble));
     }
@@ -122,6 +122,8 @@ impl<S: Source + Send + 'static> WorkerLoop<S> {
                     self.note_trouble("partitions_lost", &self.trouble, self.next_step);
                     self.step(Event::Lost(partitions), commands);
                 }
+                SourceEvent::FetchFailed { partition, position, error, why } => self.fetch_failed(partition, position, (error, why)),
+                SourceEvent::FetchRecovered(partition) => self.fetch_recovered(partition),
                 SourceEvent::Trouble { why, next_step } => {
                     if self.trouble != why {
                         tracing::warn!(worker = self.number, reason = %why, next_step, "consumer has trouble");

@@ -1,6 +1,7 @@
 //! The first thread of a worker: consumer, processing, and the engine whose commands it carries out.
 
 mod events;
+mod fetching;
 mod show;
 
 use crate::books::Books;
@@ -17,6 +18,7 @@ use crate::status::StatusBoard;
 use crate::supervisor::{Control, Request};
 use crate::transact::{self, Job, Report, Spare};
 use crate::watch::Watch;
+use fetching::FetchTroubles;
 use std::collections::hash_map::RandomState;
 use std::hash::{BuildHasher, Hasher};
 use std::sync::Arc;
@@ -99,6 +101,7 @@ struct WorkerLoop<S> {
     quiet_look_at: Millis,
     shown: Option<&'static str>,
     joined: Joined,
+    fetch_troubles: FetchTroubles,
     watch: Arc<Watch>,
 }
 
@@ -150,6 +153,7 @@ impl<S: Source + Send + 'static> WorkerLoop<S> {
             quiet_look_at: Millis(0),
             shown: None,
             joined: Joined::No,
+            fetch_troubles: FetchTroubles::default(),
             watch,
         };
         worker.send(match first {
@@ -211,7 +215,13 @@ impl<S: Source + Send + 'static> WorkerLoop<S> {
         let wall = Clock::wall();
         let (processing, outputs, sources) = (&mut self.processing, &mut self.outputs, &mut self.sources);
         let fetched = self.source.fetch(RECORDS_PER_ROUND, &mut |place, record| round.record(place, record, processing, (outputs, sources), wall));
-        let Round { handed, stop, .. } = round;
+        let Round { handed, stop, not_ours, .. } = round;
+        if not_ours > 0 {
+            // Fetched for an assignment that was taken back, or whose claim does not stand yet: whoever reads it reads it from the
+            // committed offset.
+            self.around.metrics.records_passed_over(not_ours);
+            tracing::debug!(worker = self.number, records = not_ours, "records of partitions that are not ours now are passed over");
+        }
         let any = !handed.is_empty();
         for handed in handed {
             self.books.handed += handed.records;
@@ -223,6 +233,11 @@ impl<S: Source + Send + 'static> WorkerLoop<S> {
         }
         match fetched {
             Ok(records) => any || records > 0,
+            // What stands before the bytes that cannot be read is good, and committed.
+            Err(reason @ StopReason::CorruptData { .. }) => {
+                self.step(Event::Finish(reason), commands);
+                true
+            }
             Err(reason) => {
                 self.step(Event::Halt(reason), commands);
                 true
@@ -283,6 +298,7 @@ impl<S: Source + Send + 'static> WorkerLoop<S> {
             Command::Seek(positions) => self.source.seek(&positions).map_err(refused)?,
             Command::GiveBack(partitions) => {
                 tracing::info!(worker = self.number, partitions = ?self.names(&partitions), "partitions given back");
+                self.fetch_troubles.forget(&partitions);
                 self.source.give_back(&partitions).map_err(refused)?;
             }
             Command::DiscardOpen => {
@@ -328,7 +344,8 @@ impl<S: Source + Send + 'static> WorkerLoop<S> {
             batch: batch.id,
             ownership: Ownership::Held,
         };
-        let offsets = batch.progress.iter().map(|(place, interval)| (place, interval.end, owner(&batch))).collect();
+        let offsets: Vec<_> = batch.progress.iter().map(|(place, interval)| (place, interval.end, owner(&batch))).collect();
+        self.source.will_commit(&offsets);
         let dead_letters = dead_letter_output(self.around.options.routes.as_slice().len());
         self.send(Job::Transact(Box::new(SealedBatch { batch, outputs, dead_letters, sources, offsets, membership })));
     }

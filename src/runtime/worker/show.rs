@@ -1,5 +1,6 @@
 //! What the worker says of itself: its row of the status, in words.
 
+use super::fetching::FETCH_FAILING;
 use super::{Joined, WorkerLoop};
 use crate::broker::Source;
 use crate::next_step;
@@ -36,24 +37,32 @@ impl<S: Source + Send + 'static> WorkerLoop<S> {
 
     pub(super) fn show(&mut self, blocked: Option<&Blocked>) {
         let state = self.engine.state(self.around.clock.now());
-        let word = blocked.map_or(state.as_str(), Blocked::state);
+        let is_failing = |state| matches!(state, State::Running | State::ResolvingOffsets | State::BackingOff | State::Hunting);
+        let failing = self.fetch_troubles.shown(self.around.clock.now()).filter(|_| blocked.is_none() && is_failing(state)).map(str::to_owned);
+        let word = match (blocked, &failing) {
+            (Some(blocked), _) => blocked.state(),
+            (None, Some(_)) => FETCH_FAILING,
+            (None, None) => state.as_str(),
+        };
         if state == State::Hunting && self.trouble.is_empty() {
             self.trouble = "an output was refused; smaller batches until its input is found".to_owned();
         }
-        let (reason, next_step) = match blocked {
-            Some(blocked) => (self.describe(blocked), next_step::of_blocked(blocked)),
-            None if self.trouble.is_empty() => (String::new(), next_step::of_state(state)),
-            None => (self.trouble.clone(), self.next_step),
+        let is_troubled = blocked.is_some() || failing.is_some();
+        let (reason, next_step) = match (blocked, failing) {
+            (Some(blocked), _) => (self.describe(blocked), next_step::of_blocked(blocked)),
+            (None, Some(reason)) => (reason, next_step::FETCH_FAILING),
+            (None, None) if self.trouble.is_empty() => (String::new(), next_step::of_state(state)),
+            (None, None) => (self.trouble.clone(), self.next_step),
         };
         if self.shown != Some(word) {
-            match blocked {
-                Some(_) => tracing::warn!(worker = self.number, state = word, reason = %reason, next_step, "state changed"),
-                None => tracing::info!(worker = self.number, state = word, reason = %reason, next_step, "state changed"),
+            match is_troubled {
+                true => tracing::warn!(worker = self.number, state = word, reason = %reason, next_step, "state changed"),
+                false => tracing::info!(worker = self.number, state = word, reason = %reason, next_step, "state changed"),
             }
             self.shown = Some(word);
         }
         let readiness = match state {
-            _ if blocked.is_some() => Readiness::Troubled,
+            _ if is_troubled => Readiness::Troubled,
             State::WaitingForPartitions if self.joined == Joined::No => Readiness::Starting,
             State::WaitingForPartitions if self.joined == Joined::Lost => Readiness::Troubled,
             State::Running | State::WaitingForPartitions | State::ResolvingOffsets | State::Hunting => Readiness::Ready,
